@@ -1,8 +1,8 @@
-"""Figures: what a lesson draws, as plain data.
+"""Figures of lessons, as plain data.
 
 In: numbers, launches, runs and states of a model. Out: frozen ``Figure``s that serialise to JSON, with a
-caption and a text alternative. Each name is loaded from its module when it is first used, so that a change of
-one module runs only the lessons that use it.
+caption and a text alternative. Each name is imported on first use, so that a change to one module reruns only
+the lessons that use it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tilewise.figures.kinds.stepped.states import State
     from tilewise.figures.kinds.timeline import Span, timeline
 
-# Kinds stand a folder deeper than their names: an imported module takes its name in the package.
+# Kinds are in a subfolder, because importing a submodule sets its name in the package.
 _HOME = {
     name: f"tilewise.figures.{module}"
     for module, names in {
@@ -72,10 +72,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name from the module it lives in.
+    """Import a public name from its module.
 
     Raises:
-        AttributeError: the name is not public; the message lists what is.
+        AttributeError: the name is not public; the message lists the public names.
     """
     if name not in _HOME:
         raise AttributeError(f"tilewise.figures has no public name {name!r}; it has {', '.join(__all__)}")

@@ -1,6 +1,6 @@
-"""What all charts share: a layout without a ground of its own, and axes with units.
+"""Layout and axes of all charts.
 
-In: a height, labels, ends. Out: parts of a Plotly specification whose colours are role tokens.
+In: a height, labels, ranges. Out: parts of a Plotly specification whose colours are role tokens.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Range = tuple[float, float]
 
 
 def base_layout(height: int) -> dict[str, Any]:
-    """Return what all charts share: no ground of their own, one face, text at 13 px."""
+    """Return the layout of all charts: a transparent background and text at 13 px."""
     return {
         "height": height,
         "margin": {"l": 12, "r": 16, "t": 14, "b": 12, "pad": 0},
@@ -34,8 +34,8 @@ def base_layout(height: int) -> dict[str, Any]:
 
 
 def axis(label: str, log: bool = False, ends: Range | None = None) -> dict[str, Any]:
-    """Return an axis with its label; its ends are given as values, on a log axis too."""
-    made: dict[str, Any] = {
+    """Return an axis with its label; ``ends`` are values, on a log axis too."""
+    spec: dict[str, Any] = {
         "title": {"text": label, "standoff": 8, "font": {"size": 13, "color": theme.token("muted")}},
         "automargin": True,
         "fixedrange": True,
@@ -49,15 +49,15 @@ def axis(label: str, log: bool = False, ends: Range | None = None) -> dict[str, 
         "tickfont": {"size": 12, "color": theme.token("muted")},
     }
     if log:
-        made |= {"type": "log", "dtick": 1}
+        spec |= {"type": "log", "dtick": 1}
         if ends and ends[0] < 1e-4:
-            made["exponentformat"] = "power"  # else 0.000001 beside 1e-7
-            made["tickfont"]["size"] = 9.6  # Plotly draws powers a quarter larger
+            spec["exponentformat"] = "power"  # else 0.000001 next to 1e-7
+            spec["tickfont"]["size"] = 9.6  # Plotly draws powers 25 % larger
         else:
-            made["tickformat"] = "~s" if ends and ends[0] >= 0.5 else ",~g"
+            spec["tickformat"] = "~s" if ends and ends[0] >= 0.5 else ",~g"
     if ends:
-        made["range"] = [float(np.log10(end)) for end in ends] if log else list(ends)
+        spec["range"] = [float(np.log10(end)) for end in ends] if log else list(ends)
         if log:
-            decades = made["range"][1] - made["range"][0]
-            made["dtick"] = "D2" if decades < 2.2 else max(1, round(decades / 7))
-    return made
+            decades = spec["range"][1] - spec["range"][0]
+            spec["dtick"] = "D2" if decades < 2.2 else max(1, round(decades / 7))
+    return spec

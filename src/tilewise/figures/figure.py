@@ -1,7 +1,7 @@
 """A figure: a statement, a caption, a text alternative and a specification that the site's script draws.
 
-In: what a lesson's call computed, with NumPy values allowed anywhere. Out: plain JSON, the HTML that holds
-the figure on a page, and the form that notebooks draw.
+In: the result of a lesson's call; NumPy values are allowed anywhere. Out: plain JSON, the figure's HTML
+element, and the form that notebooks draw.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ _NO_SCRIPT = "This figure needs JavaScript, which is switched off. The text vers
 
 @dataclass(frozen=True)
 class Figure:
-    """What a figure shows and says, on a page, in a notebook and as text."""
+    """A figure's content, for a page, a notebook or text."""
 
     title: str
-    """A statement, not a subject: it says what is to be seen."""
+    """A statement, not a subject: what the reader should see."""
     caption: str
-    """Reads alone, without the text around the figure."""
+    """Understandable without the text around the figure."""
     alt: str
-    """The text alternative: what the figure shows, without its steps."""
+    """The text alternative, without the steps."""
     height: int
     """Height in px that a page reserves, controls included."""
     kind: str
-    """Which drawing: the name of a folder in ``kinds``."""
+    """The kind of figure: the name of a folder in ``kinds``."""
     spec: Mapping[str, Any]
-    """What is drawn; for ``chart`` a Plotly figure whose colours are role tokens."""
+    """The data; for ``chart`` a Plotly figure whose colours are role tokens."""
     steps: tuple[str, ...] = ()
     """The text alternative of each step, or of each row of the data."""
     narrow_height: int = 0
@@ -54,7 +54,7 @@ class Figure:
         object.__setattr__(self, "narrow_height", self.narrow_height or self.height)
 
     def to_dict(self) -> dict[str, Any]:
-        """The figure as JSON can hold it: NumPy converted, floats to seven significant digits."""
+        """Return the figure as JSON types: NumPy converted, floats rounded to seven significant digits."""
         return {
             "kind": self.kind,
             "title": self.title,
@@ -68,7 +68,7 @@ class Figure:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Figure:
-        """The figure whose ``to_dict`` gave ``data``."""
+        """Return the figure whose ``to_dict`` returned ``data``."""
         return cls(
             title=data["title"],
             caption=data["caption"],
@@ -81,18 +81,18 @@ class Figure:
         )
 
     def json_bytes(self) -> bytes:
-        """The file that the site's script fetches; the same bytes for the same figure."""
+        """Return the file that the site's script fetches; equal figures have equal bytes."""
         return json.dumps(self.to_dict(), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
     def text(self) -> str:
-        """What a terminal prints."""
+        """Return the text for a terminal."""
         return "\n".join([f"Figure: {self.title}", self.alt, *(f"  {step}" for step in self.steps)])
 
     def html(self, url: str, element_id: str | None = None) -> str:
-        """The element that holds the figure on a page; it has no blank lines.
+        """Return the figure's element on a page; it has no blank lines.
 
         Args:
-            url: where the page finds the file with ``json_bytes()``.
+            url: the URL of the file with ``json_bytes()``.
             element_id: the element's id, for links to the figure.
         """
         name = f' id="{escape(element_id)}"' if element_id else ""
@@ -113,20 +113,20 @@ class Figure:
         )
 
     def _recorded(self) -> str:
-        """An attribute that names the experiments whose recorded values a chart draws; empty for none."""
+        """An attribute with the experiments whose recorded values a chart draws; empty if there are none."""
         names = self.spec.get("layout", {}).get("meta", {}).get("recorded") or ()
         return f' data-recorded="{escape(" ".join(names))}"' if names else ""
 
     def plotly(self, scheme: Scheme = "light") -> dict[str, Any]:
-        """A chart as Plotly takes it, its steps behind a slider of Plotly's.
+        """Return a chart for Plotly, with its steps as a Plotly slider.
 
         Args:
-            scheme: which colours the roles become.
+            scheme: the scheme of the roles' colours.
 
         Raises:
-            ValueError: the figure is no chart.
+            ValueError: the figure is not a chart.
         """
-        from tilewise.figures import theme  # only notebooks draw this view
+        from tilewise.figures import theme  # only notebooks need it
 
         if self.kind != "chart":
             raise ValueError(
@@ -135,7 +135,7 @@ class Figure:
         layout = {name: value for name, value in self.spec["layout"].items() if name != "meta"}
         layout["title"] = {"text": self.title, "font": {"size": 15}}
         layout["margin"] = {**layout["margin"], "t": 64}
-        drawn = {"data": self.spec["data"], "layout": layout}
+        chart = {"data": self.spec["data"], "layout": layout}
         if frames := self.spec.get("frames"):
             meta = self.spec["layout"]["meta"]
             steps = [
@@ -152,11 +152,11 @@ class Figure:
                 "steps": steps,
             }
             layout["sliders"] = [slider]
-            drawn["frames"] = frames
-        resolved: dict[str, Any] = theme.resolve(drawn, scheme)
+            chart["frames"] = frames
+        resolved: dict[str, Any] = theme.resolve(chart, scheme)
         return resolved
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        """What Jupyter and VS Code show: a chart by their own Plotly, everything else as text."""
-        said = {"text/plain": self.text()}
-        return {"application/vnd.plotly.v1+json": self.plotly(), **said} if self.kind == "chart" else said
+        """Return the output for Jupyter and VS Code: charts for their own Plotly, other figures as text."""
+        text = {"text/plain": self.text()}
+        return {"application/vnd.plotly.v1+json": self.plotly(), **text} if self.kind == "chart" else text

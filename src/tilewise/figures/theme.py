@@ -1,7 +1,7 @@
-"""The course's palette: one colour for each role, for light pages and for dark ones.
+"""The course's palette: a light and a dark colour for each role.
 
-In: nothing. Out: hex colours by role, the CSS variables ``--tw-<role>``, and role tokens resolved in a
-specification.
+In: nothing. Out: hex colours by role, the CSS variables ``--tw-<role>``, and specifications with resolved
+role tokens.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Scheme = Literal["light", "dark"]
 
 @dataclass(frozen=True)
 class Role:
-    """One meaning, and the colour that always stands for it."""
+    """A meaning and its colour."""
 
     name: str
     light: str
@@ -23,7 +23,7 @@ class Role:
     dark: str
     """Hex colour on a dark page."""
     meaning: str
-    """What the colour stands for, with the sign that says the same without colour."""
+    """The colour's meaning, and the mark that shows it without colour."""
 
 
 ROLES: tuple[Role, ...] = (
@@ -47,7 +47,7 @@ ROLES: tuple[Role, ...] = (
     Role("panel", "#f5f3ee", "#1c2124", "the ground of cells and controls"),
     Role("surface", "#fdfcfa", "#14181a", "the ground of a figure"),
 )
-"""Every role. The last five are neutral: they carry no meaning of their own."""
+"""All roles. The last five are neutral: they have no meaning of their own."""
 
 _BY_NAME = {role.name: role for role in ROLES}
 _TOKEN = re.compile(r"role:(?P<name>[a-z0-9]+)(?:/(?P<alpha>[01](?:\.\d+)?))?")
@@ -66,21 +66,21 @@ def colour(name: str, scheme: Scheme = "light") -> str:
 
 
 def token(name: str, alpha: float | None = None) -> str:
-    """Return the text that stands for a role's colour in a figure's specification, e.g. ``role:read/0.3``."""
+    """Return the token of a role's colour in a figure's specification, e.g. ``role:read/0.3``."""
     colour(name)
     return f"role:{name}" if alpha is None else f"role:{name}/{alpha:g}"
 
 
 def resolve(spec: Any, scheme: Scheme = "light") -> Any:
-    """Return a copy of a specification in which every role token is a colour that Plotly takes."""
+    """Return a copy of a specification with every role token replaced by a Plotly colour."""
     if isinstance(spec, dict):
         return {key: resolve(value, scheme) for key, value in spec.items()}
     if isinstance(spec, list | tuple):
         return [resolve(value, scheme) for value in spec]
     if isinstance(spec, str):
-        found = _TOKEN.fullmatch(spec)
-        if found:
-            return _rgba(colour(found["name"], scheme), found["alpha"])
+        match = _TOKEN.fullmatch(spec)
+        if match:
+            return _rgba(colour(match["name"], scheme), match["alpha"])
     return spec
 
 

@@ -1,6 +1,6 @@
-"""Numbers as figures hold and write them.
+"""Numbers in figures, as JSON and as text.
 
-In: Python and NumPy values. Out: what JSON can hold, and numbers as a reader wants them.
+In: Python and NumPy values. Out: JSON types, and numbers formatted for readers.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _NUMERIC = re.compile(r"[−-]?[\d.∞]")
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON can hold it; a number that is not finite becomes None.
+    """Return a value as JSON types; a number that is not finite becomes None.
 
     Raises:
-        TypeError: the value is of a type that a figure cannot hold.
+        TypeError: the value's type is not supported.
     """
     if value is None or isinstance(value, str | bool | int):
         return value
@@ -38,22 +38,22 @@ def plain(value: Any) -> Any:
 
 
 def recorded_experiments(data: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The experiments whose recorded numbers a chart draws, by traces with lists of them."""
+    """Return the experiments whose recorded numbers a chart's traces draw."""
     lists = [trace.get(axis) for trace in data if isinstance(trace, Mapping) for axis in ("x", "y")]
-    found = [
+    origins = [
         [getattr(value, "experiment", "") for value in values] for values in lists if isinstance(values, list)
     ]
-    return list(dict.fromkeys(name for names in found if all(names) for name in names))
+    return list(dict.fromkeys(name for names in origins if all(names) for name in names))
 
 
 def with_origins(values: Any) -> Any:
-    """Values as a list where they are recorded numbers, which an array would make plain; else as an array."""
+    """Return recorded numbers as a list, which preserves their origin, and other values as an array."""
     listed = isinstance(values, list | tuple) and any(getattr(value, "experiment", "") for value in values)
     return list(values) if listed else np.atleast_1d(np.asarray(values, float))
 
 
 def number(value: float) -> str:
-    """Return a number as a reader wants it: whole ones in full, others with four digits, thousands apart."""
+    """Format a number: integers in full, others to four digits, with thousands separators."""
     if not math.isfinite(value):
         return str(value)
     if value == round(value) and abs(value) < 1e15:
@@ -67,7 +67,7 @@ def number(value: float) -> str:
 
 
 def six_digits(value: float) -> float | int | str:
-    """Return a value to six digits; a whole one in full, and one that is not finite by its name."""
+    """Return a value to six digits; an integer in full, and one that is not finite by its name."""
     if math.isnan(value):
         return "nan"
     if math.isinf(value):
@@ -85,17 +85,17 @@ def _rounded(value: float) -> float | int | None:
 
 
 def are_names(texts: Sequence[str]) -> bool:
-    """Whether a control's values are names, which have no order: buttons then, and no slider."""
+    """Return whether a control's values are names without an order, which get buttons, not a slider."""
     return 1 < len(texts) <= _MOST_NAMES and any(not _NUMERIC.match(text) for text in texts)
 
 
 def control_height(texts: Sequence[str], slider: int, narrow: bool = False) -> int:
-    """Height in px of the control for some values.
+    """Return the height in px of the control for some values.
 
     Args:
-        texts: the values as the page writes them.
-        slider: the height where it is a slider.
-        narrow: on a narrow screen, where buttons take several lines.
+        texts: the values as shown on the page.
+        slider: the height of a slider.
+        narrow: whether the screen is narrow, so that buttons need more lines.
     """
     if not are_names(texts):
         return slider

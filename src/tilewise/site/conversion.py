@@ -1,8 +1,8 @@
-"""Markdown to HTML, once for each content: kept on disk.
+"""Markdown to HTML, cached on disk by content.
 
-In: a page that MkDocs wants rendered. Out: the same attributes that ``Page.render`` sets, from a kept
-conversion where everything it depends on is unchanged. A page that logged a warning is never kept, so that
-the warning appears in every build.
+In: a page that MkDocs wants rendered. Out: the attributes that ``Page.render`` sets, from the cache if
+everything they depend on is unchanged. A page that logged a warning is never cached, so that every build
+repeats the warning.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _HYPHENATED = re.compile(r"(?<![\w-])(?=[\w-]{3,20}(?![\w-]))\w+(?:-\w+)+(?![^<]
 
 @dataclass
 class Conversion:
-    """What converting a page gave."""
+    """The result of converting a page."""
 
     content: str
     """The page's HTML."""
@@ -45,33 +45,35 @@ class Conversion:
     anchors: set[str]
     """Ids on the page."""
     links: dict[str, dict[str, str]] | None
-    """By source path: the anchors that it links to, and the links as written."""
+    """By source path: the anchors that the page links to, and the links as written."""
     registered: _Registered
-    """What it told the plugins that link names."""
+    """What it registered with the plugins that link names."""
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a page's conversion depends on besides its Markdown; hashes."""
+    """Hashes of what a page's conversion depends on besides its Markdown."""
 
     config: str
-    """mkdocs.yml, versions and our own converters."""
+    """Of mkdocs.yml, package versions and our own converters."""
     files: str
-    """The pages and files that links may lead to."""
+    """Of the pages and files that links may point to."""
     modules: Callable[[], str]
-    """Gives a hash of the modules that ``:::`` documents."""
+    """Returns a hash of the modules that ``:::`` documents."""
 
 
 def whole_words(html: str) -> str:
-    """A page whose headings don't break at a hyphen: "split-K" stays on one line."""
-    return _HEADING.sub(lambda one: _HYPHENATED.sub(r'<span class="tw-unbroken">\g<0></span>', one[0]), html)
+    """Return a page whose headings don't break at a hyphen: "split-K" stays on one line."""
+    return _HEADING.sub(
+        lambda heading: _HYPHENATED.sub(r'<span class="tw-unbroken">\g<0></span>', heading[0]), html
+    )
 
 
 class Conversions:
-    """Keeps conversions in a folder.
+    """Caches conversions in a folder.
 
     Args:
-        folder: where.
+        folder: the cache's folder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -79,7 +81,7 @@ class Conversions:
         self.raw_html = RawHtml()
 
     def render(self, page: Page, config: MkDocsConfig, files: Files, around: Surroundings) -> None:
-        """Do what ``Page.render`` does, or repeat what it did."""
+        """Do what ``Page.render`` does, or apply its cached result."""
         assert page.markdown is not None
         modules = around.modules() if ":::" in page.markdown else ""
         texts = (page.file.src_uri, page.url, page.title, page.markdown)
@@ -89,7 +91,7 @@ class Conversions:
             _apply(conversion, page, files)
             _register(config, page, conversion.registered)
             return
-        listener = _Listener()
+        listener = _WarningListener()
         logger = logging.getLogger("mkdocs")
         logger.addHandler(listener)
         try:
@@ -97,8 +99,8 @@ class Conversions:
                 self._convert(page, config, files)
         finally:
             logger.removeHandler(listener)
-        if not listener.heard:
-            self._files.store(key, _taken(page, registered))
+        if not listener.has_warned:
+            self._files.store(key, _conversion_of(page, registered))
 
     def _convert(self, page: Page, config: MkDocsConfig, files: Files) -> None:
         Page.render(page, config, files)
@@ -107,25 +109,25 @@ class Conversions:
         page.present_anchor_ids = (page.present_anchor_ids or set()) | self.raw_html.anchors
 
     def tidy(self) -> None:
-        """Delete the conversions that were not used for longest, where there are many."""
+        """Evict the least recently used conversions if there are many."""
         self._files.tidy()
 
 
-class _Listener(logging.Handler):
-    """Hears whether this thread logged a warning, which every build is to repeat."""
+class _WarningListener(logging.Handler):
+    """Notes whether this thread logged a warning."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self.heard = False
+        self.has_warned = False
         self._thread = threading.get_ident()
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.heard |= record.thread == self._thread
+        self.has_warned |= record.thread == self._thread
 
 
 @dataclass
 class _Registered:
-    """What a page's conversion registers: keyword arguments of each call."""
+    """What a page's conversion registers, as the keyword arguments of each call."""
 
     anchors: list[dict[str, Any]] = field(default_factory=list)
     """Headings and documented names, for autorefs."""
@@ -135,28 +137,28 @@ class _Registered:
 
 @contextmanager
 def _registering(config: MkDocsConfig) -> Iterator[_Registered]:
-    """Note what is registered meanwhile."""
+    """Record what is registered inside the ``with`` block."""
     registered = _Registered()
     with ExitStack() as stack:
         if (autorefs := config.plugins.get("autorefs")) is not None:
-            stack.enter_context(_noting(autorefs, "register_anchor", registered.anchors))
+            stack.enter_context(_recording(autorefs, "register_anchor", registered.anchors))
         if (docstrings := config.plugins.get("mkdocstrings")) is not None:
-            stack.enter_context(_noting(docstrings.handlers.inventory, "register", registered.names))
+            stack.enter_context(_recording(docstrings.handlers.inventory, "register", registered.names))
         yield registered
 
 
 @contextmanager
-def _noting(owner: Any, name: str, noted: list[dict[str, Any]]) -> Iterator[None]:
-    """Note the arguments, but for a page, of each call of a method."""
+def _recording(owner: Any, name: str, calls: list[dict[str, Any]]) -> Iterator[None]:
+    """Record the arguments of each call of a method, except a page."""
     method = getattr(owner, name)
     parameters = signature(method)
 
-    def noting(*given: Any, **named: Any) -> None:
-        arguments = parameters.bind(*given, **named).arguments
-        noted.append({name: value for name, value in arguments.items() if name != "page"})
-        method(*given, **named)
+    def record(*positional: Any, **keywords: Any) -> None:
+        arguments = parameters.bind(*positional, **keywords).arguments
+        calls.append({name: value for name, value in arguments.items() if name != "page"})
+        method(*positional, **keywords)
 
-    setattr(owner, name, noting)
+    setattr(owner, name, record)
     try:
         yield
     finally:
@@ -164,25 +166,25 @@ def _noting(owner: Any, name: str, noted: list[dict[str, Any]]) -> Iterator[None
 
 
 def _register(config: MkDocsConfig, page: Page, registered: _Registered) -> None:
-    """Register what converting a kept page would."""
+    """Register what converting the cached page registered."""
     autorefs: Any = config.plugins.get("autorefs")
     for arguments in registered.anchors if autorefs is not None else ():
         autorefs.register_anchor(page, **arguments)
     docstrings: Any = config.plugins.get("mkdocstrings")
     if docstrings is not None and registered.names:
-        docstrings.handlers.get_handler("python")  # whose styles and inventory are written once it was used
+        docstrings.handlers.get_handler("python")  # writes its styles and inventory only once used
         for arguments in registered.names:
             docstrings.handlers.inventory.register(**arguments)
 
 
-def _taken(page: Page, registered: _Registered) -> Conversion:
+def _conversion_of(page: Page, registered: _Registered) -> Conversion:
     links = page.links_to_anchors
     return Conversion(
         content=page.content or "",
         toc=page.toc,
         title=page._title_from_render,
         anchors=page.present_anchor_ids or set(),
-        links=None if links is None else {file.src_uri: dict(found) for file, found in links.items()},
+        links=None if links is None else {file.src_uri: dict(anchors) for file, anchors in links.items()},
         registered=registered,
     )
 
@@ -193,9 +195,9 @@ def _apply(conversion: Conversion, page: Page, files: Files) -> None:
     page._title_from_render = conversion.title
     page.present_anchor_ids = conversion.anchors
     if conversion.links is not None:
-        found: dict[Any, dict[str, str]] = {}
+        links_to_anchors: dict[Any, dict[str, str]] = {}
         for src_uri, links in conversion.links.items():
             file = files.get_file_from_path(src_uri)
             if file is not None:
-                found[file] = links
-        page.links_to_anchors = found
+                links_to_anchors[file] = links
+        page.links_to_anchors = links_to_anchors

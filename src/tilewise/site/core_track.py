@@ -1,6 +1,6 @@
-"""Previous and next along the core track: Further pages are a way aside and a way back.
+"""Previous and next along the core track; Further pages are detours from it.
 
-In: MkDocs's navigation and the course. Out: the same pages with other neighbours, and Further pages marked.
+In: MkDocs's navigation and the course. Out: the same pages with new neighbours, and Further pages marked.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from tilewise.course.order import Course
 
 
 def follow_core(nav: Navigation, course: Course) -> None:
-    """Set each page's neighbours: of a core page the core pages beside it, of a Further page its own lesson.
+    """Set each page's neighbours: the adjacent core pages, and for a Further page its own lesson.
 
     Args:
-        nav: the pages in their order.
+        nav: the pages, in order.
         course: the lessons.
     """
     core: list[Page] = []
-    aside: list[tuple[Page, str]] = []
+    further: list[tuple[Page, str]] = []
     for page in nav.pages:
         name = lesson_id_of(page.file.src_uri) if is_lesson(page.file.src_uri) else ""
         if name in course.by_id and (home := course.lesson(name).header.further):
-            aside.append((page, source_path(home)))
+            further.append((page, source_path(home)))
             page.meta = {**page.meta, "status": FURTHER}
         else:
             core.append(page)
     for page, before, after in zip(core, [None, *core], [*core[1:], None], strict=False):
         page.previous_page, page.next_page = before, after
     by_path = {page.file.src_uri: page for page in core}
-    for page, home in aside:
+    for page, home in further:
         lesson = by_path.get(home)
         page.previous_page = lesson
         page.next_page = lesson.next_page if lesson else None

@@ -1,8 +1,8 @@
-"""What is folded stands in a file beside the page, fetched when it is first wanted.
+"""Folded content in a separate file next to the page, fetched when a reader first opens it.
 
-In: a finished page. Out: the same page, where a closed fold of some length, or a lesson's rows in a table of
-all lessons, holds only a link; and the files that the links lead to, pages of their own for browsers without
-script. ``web/site/later.js`` puts the parts back in place.
+In: a finished page. Out: the same page with only a link in each long closed fold, and for a lesson's rows in
+a table of all lessons; and the files that the links point to, which are pages of their own for browsers
+without JavaScript. ``web/site/later.js`` puts the parts back in place.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ FILE = "folded.html"
 ROWS = "rows-{}.html"
 """The file of one lesson's rows in a table of all lessons."""
 LATER = "tw-later"
-"""The class of what holds the link."""
+"""The class of the element with the link."""
 LEAST = {"": 1000, "hint": 8000, "answer": 8000, "tw-provenance": 20_000}
-"""From how many characters on a fold's inside is left out of the page, by the fold's class: of a task nothing
-is to be fetched, and numbers in sentences show the facts of records beside them."""
+"""Length in characters from which a fold's content moves out of the page, by the fold's class. Tasks should
+need no fetch, and numbers in sentences show the facts of the records next to them."""
 _ARTICLE = re.compile(r'<article class="md-content__inner.*?</article>', re.S)
 _TAG = re.compile(r"""<(/?)(details|figure|template)\b((?:"[^"]*"|'[^']*'|[^>"'])*)>""")
 _SUMMARY = re.compile(r"<summary\b[^>]*>(.*?)</summary>", re.S)
@@ -42,30 +42,30 @@ _DATUM = re.compile(r'\sdata-([\w-]+)="([^"]*)"')
 
 @dataclass(frozen=True)
 class Part:
-    """What a link stands for."""
+    """The content that a link replaces."""
 
     name: str
     """Its id in the file."""
     title: str
-    """What it is called there; HTML."""
+    """Its title in the file; HTML."""
     html: str
     aside: bool = False
-    """Whether it belongs to another machine than the one shown, so that its ids repeat others."""
+    """Whether it belongs to a machine that isn't shown, so that its ids repeat others."""
 
 
 def lightened(page: str) -> tuple[str, dict[str, str]]:
-    """A page without what is folded, and the files beside it.
+    """Move a page's folded content into files.
 
     Args:
         page: the page's HTML.
 
     Returns:
-        The page, and by name the files for its folder.
+        The page without that content, and the files for its folder, by name.
     """
-    found = _ARTICLE.search(page)
-    if found is None:
+    match = _ARTICLE.search(page)
+    if match is None:
         return page, {}
-    article = found[0]
+    article = match[0]
     files = {}
     article, groups = _without_rows(article)
     for name, group in groups.items():
@@ -73,13 +73,13 @@ def lightened(page: str) -> tuple[str, dict[str, str]]:
     article, parts = _without_folds(article)
     if parts:
         files[FILE] = _file(page, list(parts.values()))
-    return page[: found.start()] + article + page[found.end() :], files
+    return page[: match.start()] + article + page[match.end() :], files
 
 
 def _without_folds(html: str) -> tuple[str, dict[str, Part]]:
-    """An article whose long closed folds hold a link, and what they held, by id."""
+    """An article with links in its long closed folds, and their content by id."""
     parts: dict[str, Part] = {}
-    made: list[str] = []
+    pieces: list[str] = []
     at = 0
     for start, end, aside in _folds(html):
         summary = _SUMMARY.search(html, start, end)
@@ -94,15 +94,15 @@ def _without_folds(html: str) -> tuple[str, dict[str, Part]]:
         if name not in parts or parts[name].aside:
             parts[name] = Part(name, re.sub(r"</?a\b[^>]*>", "", summary[1]), inside, aside)
         link = f'<a href="{FILE}#{name}">Open this part on a page of its own</a>'
-        made += [html[at : summary.end()], f'<p class="{LATER}">{link}{_places(inside)}</p>']
+        pieces += [html[at : summary.end()], f'<p class="{LATER}">{link}{_placeholders(inside)}</p>']
         at = end
-    return "".join([*made, html[at:]]), parts
+    return "".join([*pieces, html[at:]]), parts
 
 
 def _folds(html: str) -> Iterator[tuple[int, int, bool]]:
-    """The outermost closed folds that may be left out: start, where the inside ends, whether in a template.
+    """The outermost closed folds that may move out: start, end of the content, whether in a template.
 
-    The text of a chart of records stays, since a reader's own records rewrite it.
+    The text version of a chart of records stays, because a reader's own records rewrite it.
     """
     stack: list[tuple[str, int, bool]] = []
     for tag in _TAG.finditer(html):
@@ -111,44 +111,44 @@ def _folds(html: str) -> Iterator[tuple[int, int, bool]]:
             recorded = tag[2] == "figure" and " data-recorded" in tag[3]
             stack.append((tag[2], tag.start(), closed or recorded))
         elif stack and stack[-1][0] == tag[2]:
-            name, start, counts = stack.pop()
-            around = any(one[2] for one in stack)
-            if name == "details" and counts and not around:
-                yield start, tag.start(), any(one[0] == "template" for one in stack)
+            name, start, movable = stack.pop()
+            around = any(outer[2] for outer in stack)
+            if name == "details" and movable and not around:
+                yield start, tag.start(), any(outer[0] == "template" for outer in stack)
 
 
 def _without_rows(html: str) -> tuple[str, dict[str, Part]]:
-    """An article whose tables of all lessons hold the rows of the first, and those of the others, by file."""
+    """An article whose tables of all lessons keep the first lesson's rows, and the other rows by file."""
     parts: dict[str, Part] = {}
 
-    def table(found: re.Match[str]) -> str:
-        groups = list(_GROUP.finditer(found[3]))
+    def table(match: re.Match[str]) -> str:
+        groups = list(_GROUP.finditer(match[3]))
         body, at = [], 0
         for group in groups[1:]:
             name = _name(group[3])
             file = ROWS.format(name.removeprefix("fold-"))
-            whole = f"{found[1]}{found[2]}{group[1]}{group[3]}</tbody></table>"
+            whole = f"{match[1]}{match[2]}{group[1]}{group[3]}</tbody></table>"
             parts[file] = Part(name, group[2], f'<div class="tw-table tw-all-rows">{whole}</div>')
-            heads = found[2].count("<th")
+            heads = match[2].count("<th")
             link = f'<a href="{file}#{name}">Rows of {group[2]}</a>'
             counts = json.dumps(_counts(group[3]), separators=(",", ":")).replace('"', "&quot;")
-            cell = f'<td colspan="{heads}">{link}{_places(group[3])}</td>'
+            cell = f'<td colspan="{heads}">{link}{_placeholders(group[3])}</td>'
             row = f'<tr class="{LATER}" data-rows="{counts}">{cell}</tr>'
-            body += [found[3][at : group.start()], f"{group[1]}{row}</tbody>"]
+            body += [match[3][at : group.start()], f"{group[1]}{row}</tbody>"]
             at = group.end()
-        return "".join([found[1], found[2], *body, found[3][at:], "</table>"])
+        return "".join([match[1], match[2], *body, match[3][at:], "</table>"])
 
     return _TABLE.sub(table, html), parts
 
 
 def _counts(rows: str) -> list[list[object]]:
-    """What rows say of themselves, each with how many say so: the script counts and offers choices by it."""
+    """The data attributes of rows with their counts, for the script's counters and filters."""
     data = (tuple(_DATUM.findall(row[1])) for row in _ROW.finditer(rows) if "data-lesson" in row[1])
-    return [[dict(one), count] for one, count in Counter(data).items()]
+    return [[dict(attributes), count] for attributes, count in Counter(data).items()]
 
 
-def _places(html: str) -> str:
-    """A place for each id that a link may lead to, until the part itself is there."""
+def _placeholders(html: str) -> str:
+    """A placeholder for each id that a link may target until the part is loaded."""
     return "".join(f'<span id="{name}"></span>' for name in dict.fromkeys(_ID.findall(html)))
 
 
@@ -157,13 +157,13 @@ def _name(html: str) -> str:
 
 
 def _file(page: str, parts: list[Part]) -> str:
-    """The parts as a page of their own, framed as the page that they are of."""
-    title = found[1].strip() if (found := _TITLE.search(page)) else ""
-    body = found[0] if (found := _BODY.search(page)) else "<body>"
+    """The parts as a page of their own, with the head and body of the page that they come from."""
+    title = match[1].strip() if (match := _TITLE.search(page)) else ""
+    body = match[0] if (match := _BODY.search(page)) else "<body>"
     here = {name for part in parts for name in _ID.findall(part.html)}
 
-    def place(found: re.Match[str]) -> str:
-        return found[0] if found[1] in here or found[1][:2] == "__" else f' href="./#{found[1]}"'
+    def place(match: re.Match[str]) -> str:
+        return match[0] if match[1] in here or match[1][:2] == "__" else f' href="./#{match[1]}"'
 
     sections = []
     for part in parts:

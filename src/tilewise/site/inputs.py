@@ -1,7 +1,7 @@
-"""Marks of what decides how pages come out besides their own text.
+"""Hashes of the inputs that pages depend on besides their own text.
 
-In: folders of sources, the configuration's file and the site's files. Out: hashes that change when one of
-them does, or when another version of a package that renders pages is installed.
+In: folders of sources, the configuration file and the site's files. Out: hashes that change when one of
+them does, or when the version of a package that renders pages changes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _DECIDING = [
 
 
 def tree_mark(folder: Path, *patterns: str) -> str:
-    """A hash of the files in a folder whose names match one of the patterns."""
+    """Return a hash of the files in a folder whose names match one of the patterns."""
     digest = hashlib.sha256()
     for path in sorted(path for pattern in patterns for path in folder.rglob(pattern)):
         if "__pycache__" not in path.parts and path.is_file():
@@ -39,17 +39,17 @@ def tree_mark(folder: Path, *patterns: str) -> str:
 
 
 def config_mark(file: Path, code: str) -> str:
-    """A hash of the configuration's file, of the code that converts pages and of the packages that do."""
+    """Return a hash of the configuration file, and of the code and packages that convert pages."""
     return hashlib.sha256(repr((file.read_bytes(), _versions(), code)).encode()).hexdigest()
 
 
 def links_mark(files: Files, site_url: str | None, leaving_out: str) -> str:
-    """A hash of the pages and files of authors that links may lead to.
+    """Return a hash of the authors' pages and files that links may point to.
 
     Args:
         files: all files of the site.
-        site_url: the address that the site will have.
-        leaving_out: the folder of styles and scripts, which pages do not link.
+        site_url: the site's address.
+        leaving_out: the folder of styles and scripts, which pages do not link to.
     """
     linked = [
         (file.src_uri, file.url, file.inclusion.name)

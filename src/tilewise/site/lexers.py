@@ -1,8 +1,8 @@
-"""Pygments lexers for PTX, for SASS as NVIDIA's nvdisasm writes it, and for kernels in Python's strings.
+"""Pygments lexers for PTX, for SASS as NVIDIA's nvdisasm writes it, and for kernels in Python strings.
 
-In: a text. Out: tokens; jumps, memory, predicates, registers and constants apart. Pygments finds the lexers
-by entry points, as ``nvidia-ptx``, ``nvidia-sass`` and ``python-cuda``: its own PTX takes predicates for
-errors, and its Sass is a language of style sheets.
+In: source text. Out: tokens that distinguish jumps, memory, predicates, registers and constants. Pygments
+finds the lexers by entry points, as ``nvidia-ptx``, ``nvidia-sass`` and ``python-cuda``: its own PTX lexer
+marks predicates as errors, and its Sass is the stylesheet language.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation
 _JUMPS = (
     r"(?:BRA|BRX|BRXU|JMP|CALL|RET|EXIT|BSSY|BSYNC|BREAK|WARPSYNC|BAR|MEMBAR|FENCE|SYNCS|DEPBAR|NANOSLEEP)"
 )
-"""Instructions that decide what runs next, or wait."""
+"""Control-flow and synchronisation instructions."""
 
 
 class PtxLexer(RegexLexer):  # type: ignore[misc]  # Pygments has no types
-    """PTX as NVRTC and clang write it."""
+    """PTX as NVRTC and clang emit it."""
 
     name = "NVIDIA PTX"
     aliases: ClassVar[list[str]] = ["nvidia-ptx"]
@@ -62,7 +62,7 @@ class PtxLexer(RegexLexer):  # type: ignore[misc]  # Pygments has no types
 
 
 class SassLexer(RegexLexer):  # type: ignore[misc]  # Pygments has no types
-    """Machine code of NVIDIA's GPUs, in the words of nvdisasm."""
+    """SASS, the machine code of NVIDIA's GPUs, as nvdisasm prints it."""
 
     name = "NVIDIA SASS"
     aliases: ClassVar[list[str]] = ["nvidia-sass"]
@@ -92,7 +92,7 @@ class SassLexer(RegexLexer):  # type: ignore[misc]  # Pygments has no types
 
 
 class PythonCudaLexer(PythonLexer):  # type: ignore[misc]  # Pygments has no types
-    """Python, with CUDA C in the raw strings that hold a kernel or a device function."""
+    """Python with CUDA C in raw strings that contain a kernel or a device function."""
 
     name = "Python with CUDA C"
     aliases: ClassVar[list[str]] = ["python-cuda"]
@@ -100,7 +100,7 @@ class PythonCudaLexer(PythonLexer):  # type: ignore[misc]  # Pygments has no typ
     mimetypes: ClassVar[list[str]] = []
 
     def get_tokens_unprocessed(self, text: str) -> Iterator[tuple[int, object, str]]:
-        """Position, kind and text of each token."""
+        """Yield the position, type and text of each token."""
         end = 0
         for string in re.finditer(r'r"""(.*?)"""', text, re.DOTALL):
             if re.search(r"__(?:global|device)__", string[1]):
@@ -111,7 +111,7 @@ class PythonCudaLexer(PythonLexer):  # type: ignore[misc]  # Pygments has no typ
         yield from self._python(text, end, len(text))
 
     def _python(self, text: str, start: int, end: int) -> Iterator[tuple[int, object, str]]:
-        """A stretch of Python, with the quotes that end the kernel before it and begin the one after it."""
+        """A section of Python, with the quotes that end the previous kernel and begin the next."""
         closing = '"""' if start else ""
         opening = 'r"""' if end < len(text) else ""
         if closing:

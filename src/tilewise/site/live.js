@@ -1,6 +1,5 @@
-// Runs in pages of `mkdocs serve` only. Asks the server what is new, puts the changed parts of the page in place,
-// and shows what went wrong above the last good page. Loads the page anew where scripts, styles or the site's
-// configuration changed.
+// Runs only in pages of `mkdocs serve`. Asks the server for updates, replaces the changed parts of the page, and shows
+// errors above the last good page. Reloads the page if scripts, styles or the site's configuration changed.
 (() => {
   if (window.tilewiseLive) return;
   const settings = "LIVE_SETTINGS";

@@ -1,7 +1,7 @@
 """Formulas as MathML: rendered in the build, drawn by the browser without any script or font.
 
 In: HTML in which ``pymdownx.arithmatex`` (``generic: true``) has marked formulas. Out: the same HTML with
-``<math>`` in their place; the TeX stays in ``data-tex`` (for copying) and in an annotation.
+``<math>`` instead; the TeX stays in ``data-tex`` (for copying) and in an annotation.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class UnreadableFormula(ValueError):  # noqa: N818 - the fault is the formula
 
 
 def render_math(html: str) -> str:
-    """Put MathML in place of every marked formula.
+    """Replace every marked formula by MathML.
 
     Args:
         html: a page's content.
@@ -41,18 +41,20 @@ def render_math(html: str) -> str:
     def replace(match: re.Match[str]) -> str:
         block = match["block"] is not None
         tex = unescape(match["block"] if block else match["inline"]).strip()
-        drawn = to_mathml(tex, block)
+        mathml = to_mathml(tex, block)
         tag = "div" if block else "span"
-        made = f'<{tag} class="tw-math" data-tex="{escape(tex)}">{drawn}</{tag}>'
-        after = match["after"]  # a line must not begin with what ends the clause
-        return f'<span class="tw-unbroken">{made}{after}</span>' if after and not block else made + after
+        formula = f'<{tag} class="tw-math" data-tex="{escape(tex)}">{mathml}</{tag}>'
+        after = match["after"]  # a line must not begin with closing punctuation
+        return (
+            f'<span class="tw-unbroken">{formula}{after}</span>' if after and not block else formula + after
+        )
 
     return _MARKED.sub(replace, html)
 
 
 @lru_cache(maxsize=4096)
 def to_mathml(tex: str, block: bool) -> str:
-    """A formula as a ``<math>`` element.
+    """Return a formula as a ``<math>`` element.
 
     Raises:
         UnreadableFormula: the TeX cannot be read.
@@ -62,11 +64,11 @@ def to_mathml(tex: str, block: bool) -> str:
     try:
         math = convert_to_element(tex, display="block" if block else "inline")
     except Exception as error:
-        if type(error).__module__ != "latex2mathml.exceptions":  # its faults share no base class
+        if type(error).__module__ != "latex2mathml.exceptions":  # its errors share no base class
             raise
         reason = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__.removesuffix("Error")).lower()
         raise UnreadableFormula(tex, reason) from None
-    for element in math.iter():  # signs come as references, which writing the tree would escape again
+    for element in math.iter():  # symbols are character references, which serialising would escape again
         element.text = unescape(element.text) if element.text else None
     unknown = [text for element in math.iter() if (text := element.text) and text.startswith("\\")]
     if unknown:

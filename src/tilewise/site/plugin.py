@@ -1,8 +1,8 @@
 """The plugin's events, in the order in which MkDocs calls them.
 
-In: MkDocs's configuration, files and pages. Out: the same, with lessons among them. A build runs every lesson
-and makes every page; while serving, MkDocs only prepares the site, and ``preview`` makes pages on request.
-What is kept from one to the next lives here, since MkDocs keeps this object while it serves.
+In: MkDocs's configuration, files and pages. Out: the same, with lessons included. A build runs every lesson
+and renders every page; while serving, MkDocs only prepares the site, and ``preview`` renders pages on
+request. State that outlives a build is here, because MkDocs keeps this object while it serves.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ _PACKAGE = Path(__file__).parents[1]
 
 
 class TilewiseConfig(Config):  # type: ignore[no-untyped-call]
-    """What mkdocs.yml may set below ``tilewise``."""
+    """Options under ``tilewise`` in mkdocs.yml."""
 
     time_limit_s = Type(int, default=300)
-    """After how many seconds a lesson is stopped."""
+    """Time in seconds after which a lesson is stopped."""
 
 
 class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-call]
@@ -104,20 +104,20 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         self._env: Environment | None = None
         self._index: KeptIndex | None = None
         self._close: list[Callable[[], None]] = []
-        self._pages_done = 0
-        self._making = ExitStack()
+        self._pages_rendered = 0
+        self._page_progress = ExitStack()
         self.preview: Preview | None = None
         self.failure: LessonError | None = None
 
     def on_startup(self, *, command: Literal["build", "gh-deploy", "serve"], dirty: bool) -> None:
-        """Learn whether this process serves; being here makes MkDocs keep this object between builds."""
+        """Note whether this process serves; this hook also makes MkDocs keep this object between builds."""
         self._serving = command == "serve"
 
     @event_priority(100)
     def _on_config_first(self, config: MkDocsConfig) -> MkDocsConfig:
         self.failure = None
         if config.strict and _mkdocs_log.level > logging.WARNING:
-            _mkdocs_log.setLevel(logging.WARNING)  # MkDocs counts none of the warnings that -q silences
+            _mkdocs_log.setLevel(logging.WARNING)  # MkDocs doesn't count warnings that -q silences
         root = Path(config.config_file_path).resolve().parent
         if root != self._root:
             if self._serving:
@@ -139,11 +139,11 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
             self._view = self._live.view
             return config
         try:
-            built = self._lessons.load(nav, self._progress)
+            course = self._lessons.load(nav, self._progress)
         except LessonError as error:
             self._fail(error)
-        self._view = built.view
-        self._warnings = built.warnings
+        self._view = course.view
+        self._warnings = course.warnings
         return config
 
     @event_priority(-100)
@@ -151,8 +151,8 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         search: Any = config.plugins.get("material/search")
         self._index = None
         if search is not None:
-            kept = FileCache(self._cache / "search", at_most=400)
-            self._index = KeptIndex(kept, deferred=self._serving, **search.config)
+            cache = FileCache(self._cache / "search", at_most=400)
+            self._index = KeptIndex(cache, deferred=self._serving, **search.config)
             search.search_index = self._index
         return config
 
@@ -164,8 +164,8 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
             assets = None if self._serving else self._assets.scripts()
         except FrontendError as error:
             raise PluginError(str(error)) from None
-        made = {} if self._serving else self._made_files()
-        for file in site_files(self._loaded(), self._project(), assets, ASSETS, config, made):
+        generated = {} if self._serving else self._generated_files()
+        for file in site_files(self._loaded(), self._project(), assets, ASSETS, config, generated):
             if file.generated_by is None or files.get_file_from_path(file.src_uri) is None:
                 files.append(file)
         if not self._serving:
@@ -177,40 +177,42 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
     def _on_files_last(self, files: Files, *, config: MkDocsConfig) -> Files:
         self._files = PreparedFiles(files) if self._serving else files
         links = links_mark(self._files, config.site_url, leaving_out=ASSETS)
-        self._code_now = cache(self._code_mark)  # a change of our modules prepares the site anew
+        self._code_now = cache(self._code_mark)  # hashed again whenever the site is prepared
         self._around = Surroundings(self._config_mark, links, self._code_now)
         return self._files
 
     on_files = CombinedEvent(_on_files_first, _on_files_last)
 
     def on_nav(self, nav: Navigation, *, config: MkDocsConfig, files: Files) -> Navigation:
-        """Lead the footer along the core track; while serving, let MkDocs go on without pages."""
+        """Point the footer along the core track; while serving, make MkDocs continue without pages."""
         self._nav = nav
         follow_core(nav, self._loaded().course)
-        self._pages_done = 0
+        self._pages_rendered = 0
         pages = len(files.documentation_pages())
-        self._making.close()
+        self._page_progress.close()
         if not self._serving:
-            text = self._progress.during(lambda: f"Making pages: {min(self._pages_done, pages)} of {pages}")
-            self._making.enter_context(text)
+            text = self._progress.during(
+                lambda: f"Making pages: {min(self._pages_rendered, pages)} of {pages}"
+            )
+            self._page_progress.enter_context(text)
         if isinstance(self._files, PreparedFiles):
             self._files.preparing = True
         return nav
 
     @event_priority(-100)
     def on_pre_page(self, page: Page, *, config: MkDocsConfig, files: Files) -> Page:
-        """Give the page MkDocs's own rendering back, which mkdocs-jupyter has replaced, or what it gave."""
-        self._pages_done += 1
+        """Replace the page's ``render``, which mkdocs-jupyter has patched, by a cached one."""
+        self._pages_rendered += 1
         page.render = partial(self._render, page)  # type: ignore[method-assign]
         return page
 
     def on_page_read_source(self, *, page: Page, config: MkDocsConfig) -> str | None:
-        """A lesson's Markdown."""
+        """Return a lesson's Markdown."""
         pages = self._loaded().pages
         return pages[page.file.src_uri].markdown if page.file.src_uri in pages else None
 
     def on_page_markdown(self, markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-        """Fill the course's fragments into pages of docs/."""
+        """Insert the course's fragments into pages of docs/."""
         if page.file.src_uri in self._loaded().pages:
             return markdown
         path, text = self._source(page)
@@ -238,38 +240,40 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
 
     @event_priority(-100)
     def on_env(self, env: Environment, *, config: MkDocsConfig, files: Files) -> Environment:
-        """Tell the templates what they show; for a build, wait for styles and scripts."""
-        if env is not self._env:  # the preview sets each page's cross-references by this event
+        """Set the templates' globals; for a build, wait for styles and scripts."""
+        if env is not self._env:  # the preview resolves each page's cross-references by this event
             self._env = env
             env.globals["published"] = not self._serving
             env.globals["machines"] = machines(Archive(self._project() / FOLDER))
         try:
             if not self._serving:
-                self._assets.all()  # since MkDocs copies files now
+                self._assets.all()  # because MkDocs copies files now
                 env.globals["compiler"] = self._add_compiler(files, config)
         except FrontendError as error:
             raise PluginError(str(error)) from None
         return env
 
     def _add_compiler(self, files: Files, config: MkDocsConfig) -> bool:
-        """Put the compiler's files beside the scripts; where they cannot be had, pages have no editor."""
+        """Add the compiler's files next to the scripts; if they are unavailable, pages have no editor."""
         try:
-            made = compiler_files(self._project(), self._progress.during)
+            contents = compiler_files(self._project(), self._progress.during)
         except FrontendError as error:
             log.info("Kernels cannot be edited on this site: %s", error)
             return False
-        for name, held in made.items():
-            where: Any = {"content": held} if isinstance(held, bytes) else {"abs_src_path": str(held)}
-            files.append(File.generated(config, f"{ASSETS}/compiler/{name}", **where))
-        if made:  # beside the pages, since it serves what is below it
+        for name, content in contents.items():
+            source: Any = (
+                {"content": content} if isinstance(content, bytes) else {"abs_src_path": str(content)}
+            )
+            files.append(File.generated(config, f"{ASSETS}/compiler/{name}", **source))
+        if contents:  # at the root, because a service worker's scope is its folder
             offline = self._assets.all() / OFFLINE
             files.append(File.generated(config, OFFLINE, abs_src_path=str(offline)))
-        return bool(made)
+        return bool(contents)
 
     @event_priority(-100)
     def on_post_build(self, *, config: MkDocsConfig) -> None:
-        """Finish a built site, or hand a prepared one to the preview."""
-        self._making.close()
+        """Finish a built site, or pass a prepared one to the preview."""
+        self._page_progress.close()
         self._conversions.tidy()
         self._filled.tidy()
         assert self._env is not None
@@ -288,23 +292,23 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
     def on_serve(
         self, server: LiveReloadServer, *, config: MkDocsConfig, builder: Callable[..., None]
     ) -> LiveReloadServer:
-        """Serve pages as they are asked for."""
+        """Serve pages on request."""
         assert self.preview is not None
         return LiveServer.instead_of(server, self.preview, self._explain)
 
     def on_shutdown(self) -> None:
-        """Stop what was started."""
+        """Stop everything that was started."""
         while self._close:
             self._close.pop()()
 
     def _finish(self, config: MkDocsConfig) -> None:
-        """Make the built site fit to be published."""
+        """Prepare the built site for publication."""
         with self._progress.during("Finishing the site"):
             root = urlsplit(config.site_url or "/").path
             publishing.finish(Path(config.site_dir), f"{ASSETS}/tilewise.css", root)
 
     def _open(self, root: Path) -> None:
-        """Set up for a project, whose caches must be ours to use."""
+        """Set up for a project; its caches must be writable."""
         self.on_shutdown()
         self._root = root
         try:
@@ -333,7 +337,7 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         return tree_mark(_PACKAGE, "*.py", "*.txt")
 
     def _records_mark(self) -> str:
-        """A hash of the records, and of what the environment says of them."""
+        """A hash of the records, and of the GPU and environment variables that affect them."""
         root = self._project()
         folders = [root / FOLDER / name for name in ("measurements", "predictions")]
         marks = [tree_mark(folder, "*.json") for folder in (*folders, root / "validation" / "records")]
@@ -341,31 +345,31 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         return key_of(*marks, gpu_here(), *switches)
 
     def _examples(self) -> bytes:
-        """What the Playground starts with; compiling it takes seconds."""
+        """The Playground's examples, cached because compiling them takes seconds."""
         texts = [tree_mark(_PACKAGE / folder, "*") for folder in ("cuda/include", "site/play/examples")]
         key = key_of("examples", self._code, clang(), *texts)
         return self._filled.made(key, bytes, examples)
 
-    def _made_files(self) -> Mapping[str, bytes]:
-        """What a build writes that takes seconds to make."""
+    def _generated_files(self) -> Mapping[str, bytes]:
+        """Generated files of a build, cached because they take seconds."""
         view = self._loaded()
         key = key_of("figures", self._config_mark, view.mark(), self._records_mark())
-        made: dict[str, bytes] = dict(self._filled.made(key, dict, view.figure_files))
+        generated: dict[str, bytes] = dict(self._filled.made(key, dict, view.figure_files))
         if (self._project() / "docs" / PLAYGROUND).is_file():
-            made[EXAMPLES] = self._examples()
-        return made
+            generated[EXAMPLES] = self._examples()
+        return generated
 
     def _render(self, page: Page, config: MkDocsConfig, files: Files) -> None:
         try:
             self._conversions.render(page, config, files, self._around)
         except UnreadableFormula as error:
             path, text = self._source(page)
-            before, found, _ = text.partition(error.tex)
-            line = before.count("\n") + 1 if found else 0
+            before, formula, _ = text.partition(error.tex)
+            line = before.count("\n") + 1 if formula else 0
             self._fail(LessonError(path, line, str(error), "Write it in TeX that latex2mathml knows."))
 
     def _source(self, page: Page) -> tuple[str, str]:
-        """The file that an author edits for a page, as messages name it, and its text."""
+        """A page's source file, as messages name it, and its text."""
         view = self._loaded()
         if page.file.src_uri in view.pages:
             lesson = view.course.lesson(lesson_id_of(page.file.src_uri))
@@ -373,7 +377,7 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         return f"docs/{page.file.src_uri}", page.file.content_string
 
     def _loaded(self) -> CourseView:
-        """The course; while serving as it is now."""
+        """The course; while serving, its current state."""
         if self.preview is not None:
             return self._live.view
         assert self._view is not None
@@ -384,7 +388,7 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         return self._root
 
     def _fail(self, error: LessonError) -> NoReturn:
-        """Stop the build, or the making of a page, with the author's own places and no traceback of ours.
+        """Stop the build or the page with the lesson's own lines and without a traceback.
 
         Raises:
             PluginError: always.
@@ -394,6 +398,6 @@ class TilewisePlugin(BasePlugin[TilewiseConfig]):  # type: ignore[no-untyped-cal
         raise PluginError(f"{error}{details}") from None
 
     def _explain(self) -> str:
-        """What the last failed build was about, for the open page; empty where no lesson is to blame."""
+        """The last failed build's message for open pages; empty if no lesson failed."""
         faults = self.failure.errors if self.failure is not None else ()
         return "\n".join(f"{fault}\n{fault.details}" if fault.details else str(fault) for fault in faults)

@@ -1,7 +1,7 @@
-"""The pages of ``mkdocs serve``: each is made when a browser asks for it, and again when it has changed.
+"""The pages of ``mkdocs serve``, rendered on request and again after a change.
 
-In: a site as MkDocs has prepared it, without its pages; the live course; paths that browsers ask for. Out:
-pages and files, as a build at this moment would make them; and for an open page, what is new.
+In: a site as MkDocs has prepared it, without its pages; the live course; requested paths. Out: pages and
+files as a build would write them now; and updates for open pages.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ from tilewise.site.site_assets import SiteAssets
 log = logging.getLogger("mkdocs.plugins.tilewise")
 
 EXAMPLES = "playground/examples.json"
-"""What the Playground runs where nothing can be compiled."""
+"""What the Playground runs when nothing can be compiled."""
 INDEX = "search/search_index.json"
 SITEMAP = "sitemap.xml"
-_MOST_OTHERS = 3
+_MAX_OTHER_FAULTS = 3
 """How many faults of other pages an open page mentions."""
 _QUIET_S = 0.4
-"""How long nobody asks for anything before open lessons are looked over."""
+"""Idle time before open lessons are checked."""
 _IDLE_S = 2.0
-"""How long, before pages are made that nobody has asked for."""
+"""Idle time before pages are rendered that nobody has requested."""
 
 
 class PreparedFiles(Files):
-    """The files of a site that is served: MkDocs neither copies them nor, while it prepares, makes pages."""
+    """The files of a served site: MkDocs neither copies them nor renders pages while it prepares the site."""
 
     preparing = False
 
     def documentation_pages(
         self, *, inclusion: Callable[[InclusionLevel], bool] = InclusionLevel.is_included
     ) -> list[File]:
-        """The pages; none while MkDocs prepares the site, so that it makes none."""
+        """Return the pages; none while MkDocs prepares the site, so that it renders none."""
         return [] if self.preparing else list(super().documentation_pages(inclusion=inclusion))
 
     def copy_static_files(
@@ -63,7 +63,7 @@ class PreparedFiles(Files):
         *,
         inclusion: Callable[[InclusionLevel], bool] = InclusionLevel.is_included,
     ) -> None:
-        """Nothing: they are served from where they are."""
+        """Do nothing: files are served from their own folders."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,48 +75,48 @@ class Site:
     nav: Navigation
     env: Environment
     index: KeptIndex | None
-    """The search index; None where the site has no search."""
+    """The search index; None if the site has no search."""
     code: Callable[[], str]
-    """A hash of the project's own modules, which ``:::`` quotes."""
+    """Returns a hash of the project's own modules, which ``:::`` documents."""
     examples: Callable[[], bytes]
-    """Makes the file of the Playground's examples."""
+    """Returns the file with the Playground's examples."""
 
 
 @dataclass(frozen=True)
-class _Made:
-    """A page as it was last made."""
+class _Rendered:
+    """A page as last rendered."""
 
     mark: object
     html: str
     indexed: SimpleNamespace
-    """What the search index takes from it: content, toc, url, title and meta."""
+    """The search index's input: content, toc, url, title and meta."""
 
 
 @dataclass
 class _State:
-    """What is kept of a prepared site."""
+    """A prepared site and its pages so far."""
 
     site: Site
     pages: dict[str, File] = field(default_factory=dict)
     """The files of pages by URL."""
     statics: dict[str, File] = field(default_factory=dict)
-    """All other files by their path in the site."""
+    """All other files, by path in the site."""
     written: dict[str, bytes] = field(default_factory=dict)
-    """What MkDocs wrote while it prepared, by path."""
-    made: dict[str, _Made] = field(default_factory=dict)
-    """Pages by source path."""
+    """Files that MkDocs wrote while it prepared the site, by path."""
+    rendered: dict[str, _Rendered] = field(default_factory=dict)
+    """Rendered pages by source path."""
     faults: dict[str, tuple[LessonError, ...]] = field(default_factory=dict)
-    """What is wrong with pages of docs/, by source path."""
+    """Faults of pages in docs/, by source path."""
     titles: tuple[str, ...] = ()
-    """Those of the navigation, which every page shows."""
+    """Titles in the navigation, which every page shows."""
 
     def note_titles(self) -> None:
-        """Take the pages' titles as they are now."""
+        """Update the titles from the pages."""
         self.titles = tuple(str(page.title) for page in self.site.nav.pages)
 
 
 class Preview:
-    """Makes pages on request.
+    """Renders pages on request.
 
     Args:
         live: the course.
@@ -127,9 +127,9 @@ class Preview:
         self._live = live
         self._assets = assets
         self._lock = threading.RLock()
-        self._news = threading.Condition()
+        self._change = threading.Condition()
         self._changes = 0
-        self._asked = time.monotonic()
+        self._last_request = time.monotonic()
         self._state: _State | None = None
         self._opened: dict[str, None] = {}
         self._problem = ""
@@ -145,7 +145,7 @@ class Preview:
         return tuple(self._state.pages) if self._state is not None else ()
 
     def ready(self, site: Site) -> None:
-        """Serve a site that MkDocs has prepared."""
+        """Switch to a site that MkDocs has prepared."""
         state = _State(site)
         for file in site.files:
             if file.is_documentation_page():
@@ -160,37 +160,37 @@ class Preview:
         with self._lock:
             self._state = state
             for file in state.pages.values():
-                self._entitle(file)
+                self._set_title(file)
             state.note_titles()
         self._problem = ""
         self.changed()
 
     def failed(self, problem: str) -> None:
-        """The site could not be prepared: the last one is served on, with this message."""
+        """Keep serving the last site, with this message, because a new one could not be prepared."""
         self._problem = problem
         self.changed()
 
     def changed(self) -> None:
-        """Something is new: open pages look whether it concerns them."""
-        with self._news:
+        """Notify open pages, which check whether the change concerns them."""
+        with self._change:
             self._changes += 1
-            self._news.notify_all()
+            self._change.notify_all()
 
     def close(self) -> None:
-        """Let every browser that waits have an answer, and end the thread."""
+        """Answer every waiting browser, and end the thread."""
         self._closed = True
         self.changed()
 
     def refresh(self, paths: Collection[Path]) -> bool:
-        """Take changes of files.
+        """Apply changes to files.
 
         Args:
-            paths: files that were written, made, moved or deleted.
+            paths: files that were written, created, moved or deleted.
 
         Returns:
-            Whether that is all there is to do; False: the site has to be prepared anew.
+            Whether that is enough; False if MkDocs must prepare the site again.
         """
-        self._asked = time.monotonic()
+        self._last_request = time.monotonic()
         state = self._state
         if state is None:
             return False
@@ -204,7 +204,7 @@ class Preview:
                     return False
                 if not _is_lesson(docs[path]):
                     with self._lock:
-                        self._entitle(docs[path])
+                        self._set_title(docs[path])
             elif path.is_relative_to(lessons):
                 if path.suffix == SUFFIX and path.parent.parent == lessons and path.name[0] != "_":
                     return False
@@ -214,14 +214,14 @@ class Preview:
         self._live.refresh({*paths, *(folder for path in paths for folder in path.parents)})
         for file in docs.values():
             if _is_lesson(file):
-                self._entitle(file)
+                self._set_title(file)
         state.note_titles()
         self.changed()
         return True
 
     def page(self, url: str) -> str | None:
-        """The HTML of the page at a URL, relative to the site; None where there is none."""
-        self._asked = time.monotonic()
+        """Return the HTML of the page at a URL relative to the site; None if there is no such page."""
+        self._last_request = time.monotonic()
         state = self._state
         file = state.pages.get(url) if state is not None else None
         if state is None or file is None:
@@ -229,11 +229,11 @@ class Preview:
         if _is_lesson(file):
             self._live.runs.open(lesson_id_of(file.src_uri))
         self._opened[file.src_uri] = None
-        return self._made(state, file).html
+        return self._rendered(state, file).html
 
     def file(self, path: str) -> bytes | Path | None:
-        """The content of another file of the site, or where it is; None where there is none."""
-        self._asked = time.monotonic()
+        """Return the content or the path of any other file of the site; None if there is no such file."""
+        self._last_request = time.monotonic()
         state = self._state
         if state is None:
             return None
@@ -253,9 +253,9 @@ class Preview:
             folder = self._assets.folder
             if inside == WASM:
                 self._assets.wait()
-            found = (folder / inside).resolve() if folder is not None else None
-            is_ours = found is not None and folder is not None and found.is_relative_to(folder.resolve())
-            return found if is_ours and found is not None and found.is_file() else None
+            asset = (folder / inside).resolve() if folder is not None else None
+            is_ours = asset is not None and folder is not None and asset.is_relative_to(folder.resolve())
+            return asset if is_ours and asset is not None and asset.is_file() else None
         if (file := state.statics.get(path)) is not None:
             content = file._content
             if content is not None:
@@ -264,54 +264,54 @@ class Preview:
         return state.written.get(path) or self._lesson_file(path) or self._record_file(path)
 
     def problem(self, url: str) -> str:
-        """What is wrong, for the page at a URL: its own faults with their details, and a few others."""
+        """Return the message for the page at a URL: its own faults with details, and a few others."""
         if self._problem:
             return self._problem
         state = self._state
         file = state.pages.get(url) if state is not None else None
         path = _path(file) if file is not None else ""
-        found = [*self._live.faults(path)]
+        faults = [*self._live.faults(path)]
         if state is not None:
-            found += [fault for faults in list(state.faults.values()) for fault in faults]
-        own = [fault for fault in found if fault.path == path]
-        others = [fault for fault in found if fault.path != path]
+            faults += [fault for of_page in list(state.faults.values()) for fault in of_page]
+        own = [fault for fault in faults if fault.path == path]
+        others = [fault for fault in faults if fault.path != path]
         lines = [f"{fault}\n{fault.details}" if fault.details else str(fault) for fault in own]
-        lines += [str(fault) for fault in others[:_MOST_OTHERS]]
-        if len(others) > _MOST_OTHERS:
-            lines.append(f"and {len(others) - _MOST_OTHERS} more")
+        lines += [str(fault) for fault in others[:_MAX_OTHER_FAULTS]]
+        if len(others) > _MAX_OTHER_FAULTS:
+            lines.append(f"and {len(others) - _MAX_OTHER_FAULTS} more")
         if self._assets.problem:
             lines.append(self._assets.problem)
         return "\n".join(lines)
 
     def update(self, url: str, seen: str, wait_s: float) -> dict[str, Any]:
-        """What is new about a page, as soon as there is something, or after a while.
+        """Return a page's snapshot as soon as it differs from the browser's, or after a timeout.
 
         Args:
             url: the page's, relative to the site.
-            seen: what the browser has, as ``seen`` of the last update said; empty: nothing is known of it.
-            wait_s: how long to wait.
+            seen: the browser's version, ``seen`` of the last update; empty if unknown.
+            wait_s: the timeout.
         """
         deadline = time.monotonic() + wait_s
         while True:
-            with self._news:
+            with self._change:
                 changes = self._changes
-            found = self.snapshot(url)
-            left = deadline - time.monotonic()
-            if found["seen"] != seen:
-                return found
-            if left <= 0 or self._closed:
-                return {**found, "html": None}
-            self._wait_for_news(changes, left)
+            snapshot = self.snapshot(url)
+            left_s = deadline - time.monotonic()
+            if snapshot["seen"] != seen:
+                return snapshot
+            if left_s <= 0 or self._closed:
+                return {**snapshot, "html": None}
+            self._wait_for_change(changes, left_s)
 
     def snapshot(self, url: str) -> dict[str, Any]:
-        """A page as it is now.
+        """Return the current state of a page.
 
         Args:
             url: the page's, relative to the site.
 
         Returns:
-            ``html`` (None: there is no such page), ``problem``, ``assets`` (a name of the styles and
-            scripts), and ``seen`` (a name of all these).
+            ``html`` (None if there is no such page), ``problem``, ``assets`` (the folder of styles and
+            scripts), and ``seen`` (a hash of all these).
         """
         html, problem = self.page(url), self.problem(url)
         assets = str(self._assets.folder or "")
@@ -322,19 +322,19 @@ class Preview:
             "seen": key_of(url, html, problem, assets),
         }
 
-    def _wait_for_news(self, changes: int, timeout_s: float) -> int:
-        """Wait until there were more changes than so many; how many there are now."""
-        with self._news:
-            self._news.wait_for(lambda: self._changes != changes or self._closed, timeout=timeout_s)
+    def _wait_for_change(self, changes: int, timeout_s: float) -> int:
+        """Wait until the number of changes differs from ``changes``; return it."""
+        with self._change:
+            self._change.wait_for(lambda: self._changes != changes or self._closed, timeout=timeout_s)
             return self._changes
 
     def note_faults(self, src_uri: str, faults: Iterable[LessonError]) -> None:
-        """Take what is wrong with a page of docs/."""
+        """Store the faults of a page in docs/."""
         if self._state is not None:
             self._state.faults[src_uri] = tuple(faults)
 
-    def _entitle(self, file: File) -> None:
-        """Give a page that was not made yet, or has changed, the title and description that others print."""
+    def _set_title(self, file: File) -> None:
+        """Give a page that is new or has changed the title and description that other pages print."""
         state = self._state
         page = file.page
         assert state is not None and page is not None
@@ -345,20 +345,20 @@ class Preview:
         else:
             page.read_source(state.site.config)
 
-    def _made(self, state: _State, file: File) -> _Made:
+    def _rendered(self, state: _State, file: File) -> _Rendered:
         mark = self._mark(state, file)
-        made = state.made.get(file.src_uri)
-        if made is not None and made.mark == mark:
-            return made
+        rendered = state.rendered.get(file.src_uri)
+        if rendered is not None and rendered.mark == mark:
+            return rendered
         with self._lock:
             mark = self._mark(state, file)
-            made = state.made.get(file.src_uri)
-            if made is None or made.mark != mark:
-                made = state.made[file.src_uri] = self._make(state, file, mark, made)
-            return made
+            rendered = state.rendered.get(file.src_uri)
+            if rendered is None or rendered.mark != mark:
+                rendered = state.rendered[file.src_uri] = self._render(state, file, mark, rendered)
+            return rendered
 
     def _mark(self, state: _State, file: File) -> object:
-        """A value that is another one once the page may be another one."""
+        """A value that changes when the page may have changed."""
         titles = state.titles
         if _is_lesson(file):
             return (titles, self._live.mark(lesson_id_of(file.src_uri)))
@@ -372,7 +372,7 @@ class Preview:
         course = self._live.course_mark() if "{{" in text else None
         return (titles, stamp, course, state.site.code() if ":::" in text else "")
 
-    def _make(self, state: _State, file: File, mark: object, before: _Made | None) -> _Made:
+    def _render(self, state: _State, file: File, mark: object, previous: _Rendered | None) -> _Rendered:
         page, site = file.page, state.site
         assert page is not None
         state.faults.pop(file.src_uri, None)
@@ -382,30 +382,32 @@ class Preview:
             if "<autoref" in page.content or "<backlinks" in page.content:
                 self._resolve(state, file)
             indexed = _indexed(page)
-            html = self._written(state, file)
-        except Exception as error:  # whatever a page's text leads to, the others stay readable
+            html = self._html(state, file)
+        except Exception as error:  # no page's text may break the other pages
             if not isinstance(error, LessonError):
                 text = str(error) or type(error).__name__
                 log.error("a page could not be made", exc_info=True)
                 state.faults.setdefault(file.src_uri, (LessonError(_path(file), 0, text),))
-            if before is not None:
-                return _Made(mark, before.html, before.indexed)
-            shown = "\n".join(str(fault) for fault in state.faults.get(file.src_uri, ())) or str(error)
-            page.content = f"<h1>{escape(str(page.title))}</h1><pre>{escape(shown)}</pre>"
-            indexed, html = _indexed(page), self._written(state, file)
-        return _Made(mark, html, indexed)
+            if previous is not None:
+                return _Rendered(mark, previous.html, previous.indexed)
+            message = "\n".join(str(fault) for fault in state.faults.get(file.src_uri, ())) or str(error)
+            page.content = f"<h1>{escape(str(page.title))}</h1><pre>{escape(message)}</pre>"
+            indexed, html = _indexed(page), self._html(state, file)
+        return _Rendered(mark, html, indexed)
 
     def _resolve(self, state: _State, file: File) -> None:
-        """Set a page's cross-references, for which every page that documents modules must be known."""
+        """Resolve a page's cross-references, which needs every page that documents modules to be rendered."""
         site = state.site
-        for other in state.pages.values():
-            documents = other.page is not None and ":::" in (other.page.markdown or "")
-            if other is not file and documents and other.src_uri not in state.made and other.page is not None:
-                build._populate_page(other.page, site.config, site.files)
+        for candidate in state.pages.values():
+            page = candidate.page
+            if page is None or ":::" not in (page.markdown or ""):
+                continue
+            if candidate is not file and candidate.src_uri not in state.rendered:
+                build._populate_page(page, site.config, site.files)
         site.config.plugins.on_env(site.env, config=site.config, files=Files([file]))
 
     @staticmethod
-    def _written(state: _State, file: File) -> str:
+    def _html(state: _State, file: File) -> str:
         site = state.site
         assert file.page is not None
         pages = site.files.documentation_pages(inclusion=InclusionLevel.is_in_serve)
@@ -413,7 +415,7 @@ class Preview:
         return Path(file.abs_dest_path).read_text(encoding="utf-8")
 
     def _lesson_file(self, path: str) -> bytes | None:
-        """A figure's data, or a lesson to download."""
+        """A figure's data, or a lesson's download."""
         view = self._live.view
         folder = f"{FOLDER}/"
         if path.startswith(folder):
@@ -427,54 +429,55 @@ class Preview:
         return view.figure_files().get(path)
 
     def _record_file(self, path: str) -> Path | None:
-        """A record that came since the site was prepared."""
+        """A record that was added after the site was prepared."""
         return dict(record_files(self._live.view.root)).get(path)
 
     @staticmethod
     def _indexed(state: _State) -> Iterator[SimpleNamespace]:
-        """What the search index takes: of pages that were not made yet only the titles."""
+        """The search index's input: for pages that aren't rendered yet only their titles."""
         for file in state.pages.values():
-            made = state.made.get(file.src_uri)
-            if made is not None:
-                yield made.indexed
+            rendered = state.rendered.get(file.src_uri)
+            if rendered is not None:
+                yield rendered.indexed
             elif file.page is not None:
                 title = str(file.page.title)
                 content = f"<h1>{escape(title)}</h1>"
                 yield SimpleNamespace(content=content, toc=[], url=file.page.url, title=title, meta={})
 
     def _idle(self) -> None:
-        """While nobody asks for anything: faults of open pages, then the pages that nobody has opened."""
+        """While no requests arrive, log the faults of open pages, then render unopened pages."""
         changes = -1
         while not self._closed:
-            changes = self._wait_for_news(changes, _QUIET_S)
+            changes = self._wait_for_change(changes, _QUIET_S)
             time.sleep(_QUIET_S / 4)
             state = self._state
             if state is None or self._closed:
                 continue
-            if time.monotonic() - self._asked < _QUIET_S:
+            if time.monotonic() - self._last_request < _QUIET_S:
                 changes = -1  # look again soon
                 continue
             try:
-                self._log_news(state)
-                if time.monotonic() - self._asked >= _IDLE_S and self._live.is_settled():
-                    self._make_next(state)
+                self._log_faults(state)
+                if time.monotonic() - self._last_request >= _IDLE_S and self._live.is_settled():
+                    self._render_next(state)
             except Exception:
                 log.exception("making a page ahead of time failed")
 
-    def _make_next(self, state: _State) -> None:
+    def _render_next(self, state: _State) -> None:
         for file in state.pages.values():
-            if file.src_uri not in state.made:
-                made = self._made(state, file)
+            if file.src_uri not in state.rendered:
+                rendered = self._rendered(state, file)
                 if state.site.index is not None:
-                    state.site.index.warm(made.indexed)
+                    state.site.index.warm(rendered.indexed)
                 return
 
-    def _log_news(self, state: _State) -> None:
-        """Say on the terminal what is wrong and was not said before."""
+    def _log_faults(self, state: _State) -> None:
+        """Log faults that have not been logged before."""
         opened = [lesson_id_of(name) for name in self._opened if is_lesson(name)]
         if any(self._live.runs.is_running(name) for name in opened):
-            return  # its outputs come first
-        faults = [*self._live.faults(""), *(one for some in list(state.faults.values()) for one in some)]
+            return  # wait for its outputs
+        site_faults = [fault for of_page in list(state.faults.values()) for fault in of_page]
+        faults = [*self._live.faults(""), *site_faults]
         for line in map(str, faults):
             if line not in self._logged:
                 self._logged.add(line)
@@ -492,7 +495,7 @@ def _is_lesson(file: File) -> bool:
 
 
 def _path(file: File) -> str:
-    """The file that an author edits for a page, as messages name it."""
+    """The source file of a page, as messages name it."""
     return file.src_uri if _is_lesson(file) else f"docs/{file.src_uri}"
 
 

@@ -1,7 +1,7 @@
-"""Blocks of HTML in Markdown, put aside before two HTML parsers written in Python read through them.
+"""HTML blocks in Markdown, stashed so that two slow HTML parsers in Python skip them.
 
-In: Markdown whose outputs are HTML. Out: the same page, sooner. Taken are only blocks that Markdown would
-take whole: they stand between blank lines, have none inside, are closed in their last line and want no
+In: Markdown whose outputs are HTML. Out: the same page, faster. Only blocks that Markdown would stash whole
+are stashed: they have blank lines around but not inside them, are closed in their last line and contain no
 Markdown.
 """
 
@@ -20,21 +20,21 @@ _AFTER_FENCES_AND_BEFORE_PARSERS = 22
 
 
 class RawHtml(Extension):  # type: ignore[misc]
-    """The extension; of the page that was converted last it knows the ids in what it put aside."""
+    """The extension; it has the ids in the stashed blocks of the last converted page."""
 
     def __init__(self) -> None:
         super().__init__()
         self.anchors: set[str] = set()
 
     def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802
-        """Begin a page."""
+        """Start a page."""
         self.anchors = set()
         md.preprocessors.register(
-            _PutAside(md, self.anchors), "tilewise_raw_html", _AFTER_FENCES_AND_BEFORE_PARSERS
+            _Stashing(md, self.anchors), "tilewise_raw_html", _AFTER_FENCES_AND_BEFORE_PARSERS
         )
 
 
-class _PutAside(Preprocessor):  # type: ignore[misc]
+class _Stashing(Preprocessor):  # type: ignore[misc]
     def __init__(self, md: Markdown, anchors: set[str]) -> None:
         super().__init__(md)
         self._anchors = anchors
@@ -52,7 +52,7 @@ class _PutAside(Preprocessor):  # type: ignore[misc]
 
 
 def _is_one_element(block: str, name: str) -> bool:
-    """Whether a block is a single element, by its own name's tags."""
+    """Whether a block is a single element, by counting the tags of its name."""
     depth = 0
     for tag in re.finditer(rf"<(/?){name}\b[^>]*>", block):
         depth += -1 if tag[1] else 1

@@ -1,8 +1,8 @@
-"""Search entries, kept for each page under a hash of its content, also for the next process.
+"""Search entries, cached on disk under a hash of each page's content.
 
-In: pages, or what stands for them: ``content``, ``toc``, ``url``, ``title`` and ``meta``. Out: the entries
-that Material makes of them, without parsing a page twice. What is indexed, and how, stays with Material, but
-for the words of a table's cells, which stay apart.
+In: pages, or objects with ``content``, ``toc``, ``url``, ``title`` and ``meta``. Out: Material's entries for
+them, without parsing a page twice. Material decides what is indexed and how, except that words of
+neighbouring table cells stay separate.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class KeptIndex(SearchIndex):  # type: ignore[misc]  # Material is not typed
     """Material's index of one build.
 
     Args:
-        cache: where entries are kept.
-        deferred: take no page from MkDocs; ``add`` is called for each when the index is wanted.
+        cache: stores the entries.
+        deferred: ignore MkDocs's pages; ``of_pages`` gets them when the index is requested.
         config: the search plugin's own options.
     """
 
@@ -33,17 +33,17 @@ class KeptIndex(SearchIndex):  # type: ignore[misc]  # Material is not typed
         self._deferred = deferred
 
     def add_entry_from_context(self, page: Any) -> None:
-        """Add a page's entries, as Material's plugin asks for each page that is built."""
+        """Add a page's entries; Material's plugin calls this for each page that is built."""
         if not self._deferred:
             self.entries.extend(self.warm(page))
 
     def warm(self, page: Any) -> list[Any]:
-        """A page's entries, parsed or kept."""
+        """Return a page's entries, from the cache or parsed."""
         page = _spaced(page)
         key = key_of(page.content, page.url, page.title, sorted(page.meta.items(), key=str))
-        kept = self._cache.get(key)
-        if kept is not None:
-            entries: list[Any] = json.loads(kept)
+        cached = self._cache.get(key)
+        if cached is not None:
+            entries: list[Any] = json.loads(cached)
             return entries
         parsed = SearchIndex(**self.config)
         parsed.add_entry_from_context(page)
@@ -51,7 +51,7 @@ class KeptIndex(SearchIndex):  # type: ignore[misc]  # Material is not typed
         return list(parsed.entries)
 
     def of_pages(self, pages: Iterable[Any]) -> str:
-        """The whole index of these pages, as JSON."""
+        """Return the index of these pages as JSON."""
         index = SearchIndex(**self.config)
         for page in pages:
             index.entries.extend(self.warm(page))
@@ -59,7 +59,7 @@ class KeptIndex(SearchIndex):  # type: ignore[misc]  # Material is not typed
 
 
 def _spaced(page: Any) -> Any:
-    """The page with white space between the cells of tables, which Material would join to one word."""
+    """The page with spaces between table cells, whose words Material would otherwise join."""
     spaced = copy(page)
     spaced.content = re.sub(r"</t[dh]>", " \\g<0>", page.content)
     return spaced

@@ -1,9 +1,9 @@
-"""The server of ``mkdocs serve``: answers from the preview, and tells the open page what changed.
+"""The server of ``mkdocs serve``: answers from the preview, and notifies open pages of changes.
 
-In: the server that MkDocs made, and a ``Preview``. Out: one in its place that sees a save at once, prepares
-the site anew only where a save needs it, keeps the last good site up when that fails, and compiles texts for
-its own pages where it serves this machine alone. What it overrides of ``LiveReloadServer`` MkDocs does not
-promise to keep; ``pyproject.toml`` pins the release.
+In: the server that MkDocs made, and a ``Preview``. Out: a replacement that reacts to a save at once, prepares
+the site again only if necessary, keeps the last good site up if that fails, and compiles kernels for its own
+pages if it serves only this machine. It overrides undocumented methods of ``LiveReloadServer``;
+``pyproject.toml`` pins the release.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ _STYLES = Path(__file__).with_name("live.css")
 _UPDATE = "/livereload/tilewise"
 _COMPILE = "/livereload/compile"
 _CHANGES = frozenset({"created", "modified", "moved", "deleted"})
-"""What an editor does; opening and closing a file raises events too."""
+"""Events of a save; opening and closing a file raises events too."""
 _SETTLED_S = 0.015
-"""How long nothing may happen before a build starts: an editor's save is several events."""
+"""Quiet time before a build starts: an editor's save is several events."""
 _COLLECT_AT = (100_000, 20, 50)
-"""How many objects are made between two collections, which hold up a page; Python's own is 700."""
+"""Thresholds for ``gc``, whose collections delay a page; Python's own first one is 700."""
 _NOISE = re.compile(r"(^|/)(\.[^/]*|__pycache__|[^/]*~|[^/]*\.(swp|swx|tmp|pyc)|#[^/]*#|4913)(/|$)")
 
 
 def requires_port(host: str, port: int) -> None:
-    """Stop before anything is made where the address cannot be served at.
+    """Check that the server can bind its address before anything is built.
 
     Raises:
-        PluginError: the port is in use, or cannot be had.
+        PluginError: the port is in use, or cannot be bound.
     """
     kind = socket.AF_INET6 if ":" in str(host) else socket.AF_INET
     with socket.socket(kind, socket.SOCK_STREAM) as probe:
@@ -70,45 +70,45 @@ def requires_port(host: str, port: int) -> None:
 
 
 class LiveServer(LiveReloadServer):
-    """MkDocs's server, with pages that are made when they are asked for."""
+    """MkDocs's server, with pages rendered on request."""
 
     preview: Preview
     compiler: Compiler
     compile_requests: CompileRequests | None
-    """None where other machines could ask, too."""
+    """None if other machines could send requests too."""
     explain: Callable[[], str]
-    """Why the site could not be prepared, in the author's words; empty where no lesson is to blame."""
+    """Returns why a lesson kept the site from being prepared; empty if no lesson did."""
     _prepare: Callable[[], None]
     _changed: set[Path]
 
     @classmethod
     def instead_of(cls, server: LiveReloadServer, preview: Preview, explain: Callable[[], str]) -> LiveServer:
-        """Take over from the server that MkDocs made, which has not started yet."""
+        """Replace the server that MkDocs made, which has not started yet."""
         host, port = server.server_address[:2]
-        made = cls(
+        live = cls(
             builder=server.builder,
             host=str(host),
             port=int(port),
             root=server.root,
             mount_path=server.mount_path,
         )
-        made.error_handler = server.error_handler
-        made.preview, made.explain = preview, explain
-        made.compiler = Compiler()
+        live.error_handler = server.error_handler
+        live.preview, live.explain = preview, explain
+        live.compiler = Compiler()
         is_private = is_loopback(str(host))
-        made.compile_requests = CompileRequests(made.compiler, int(port)) if is_private else None
+        live.compile_requests = CompileRequests(live.compiler, int(port)) if is_private else None
         gc.collect()
-        gc.freeze()  # each later collection would walk through MkDocs, the theme and the course again
+        gc.freeze()  # else each collection would traverse MkDocs, the theme and the course again
         gc.set_threshold(*_COLLECT_AT)
-        made._changed = set()
-        made._prepare = server.builder
-        made.builder = made._take_changes
-        made.build_delay = _SETTLED_S
-        made.observer = watchdog.observers.Observer()  # type: ignore[assignment]
+        live._changed = set()
+        live._prepare = server.builder
+        live.builder = live._take_changes
+        live.build_delay = _SETTLED_S
+        live.observer = watchdog.observers.Observer()  # type: ignore[assignment]
         for path in server._watched_paths:
-            made.watch(path)
+            live.watch(path)
         server.server_close()
-        return made
+        return live
 
     def watch(self, path: str, func: None = None, *, recursive: bool = True) -> None:
         """Build when a file at or below ``path`` changes, but not when it is only read."""
@@ -135,20 +135,20 @@ class LiveServer(LiveReloadServer):
     def _take_changes(self) -> None:
         with self._rebuild_cond:
             paths, self._changed = self._changed, set()
-        heard = _Errors()
+        errors = _Errors()
         logger = logging.getLogger("mkdocs")
-        logger.addHandler(heard)
+        logger.addHandler(errors)
         try:
             if not self.preview.refresh(paths):
                 self._prepare()
         except Exception as error:
             if not isinstance(error, SystemExit):
                 traceback.print_exc()
-            said = "\n".join(heard.messages) or f"{type(error).__name__}: {error}"
-            self.preview.failed(self.explain() or said)
+            logged = "\n".join(errors.messages) or f"{type(error).__name__}: {error}"
+            self.preview.failed(self.explain() or logged)
             log.error("The last good site stays up. Repair what is named above and save.")
         finally:
-            logger.removeHandler(heard)
+            logger.removeHandler(errors)
             sys.stderr.flush()
 
     def _serve_request(
@@ -169,11 +169,11 @@ class LiveServer(LiveReloadServer):
                 return None
             content = self._inject_js_into_html(html.encode("utf-8", "xmlcharrefreplace"), url)
             return _answer(content, "text/html; charset=utf-8", start_response)
-        found = self.preview.file(inside)
-        if found is None:
+        file = self.preview.file(inside)
+        if file is None:
             return _redirect(f"{path}/", start_response) if self.preview.page(url) is not None else None
         try:
-            content = found.read_bytes() if isinstance(found, Path) else found
+            content = file.read_bytes() if isinstance(file, Path) else file
         except OSError:
             return None
         kind = str(self._guess_type(inside))  # type: ignore[no-untyped-call]
@@ -182,7 +182,7 @@ class LiveServer(LiveReloadServer):
     def _compile(
         self, requests: CompileRequests, environ: dict[str, Any], start_response: Callable[..., Any]
     ) -> list[bytes]:
-        """A text that the Playground, or a panel with its editor, wants compiled."""
+        """Answer a compile request of the Playground or of an editor on a page."""
         headers = {
             name.removeprefix("HTTP_").replace("_", "-").lower(): str(value)
             for name, value in environ.items()
@@ -202,22 +202,22 @@ class LiveServer(LiveReloadServer):
             self.compiler.close()
 
     def _update(self, query: str, start_response: Callable[..., Any]) -> list[bytes]:
-        """What is new about an open page, once there is something."""
-        asked = urllib.parse.parse_qs(query)
-        address, seen = (asked.get(name, [""])[0] for name in ("page", "seen"))
+        """Answer with an open page's next update."""
+        parameters = urllib.parse.parse_qs(query)
+        address, seen = (parameters.get(name, [""])[0] for name in ("page", "seen"))
         url = address.removeprefix(self.mount_path)
-        found = self.preview.update(url, seen, self.poll_response_timeout / 2)
-        return _answer(json.dumps(found).encode(), "application/json", start_response)
+        update = self.preview.update(url, seen, self.poll_response_timeout / 2)
+        return _answer(json.dumps(update).encode(), "application/json", start_response)
 
     def _inject_js_into_html(self, content: bytes, url: str) -> bytes:
-        found = self.preview.snapshot(url)
-        settings = {name: found[name] for name in ("problem", "assets", "seen")}
+        snapshot = self.preview.snapshot(url)
+        settings = {name: snapshot[name] for name in ("problem", "assets", "seen")}
         script = _SCRIPT.read_text(encoding="utf-8").replace(
             '"LIVE_SETTINGS"', json.dumps(settings).replace("</", "<\\/")
         )
         styles = _STYLES.read_text(encoding="utf-8")
-        asked = self.compile_requests
-        compiler = compiler_meta(_COMPILE, asked.token) if asked is not None else ""
+        requests = self.compile_requests
+        compiler = compiler_meta(_COMPILE, requests.token) if requests is not None else ""
         added = f"{compiler}<style>{styles}</style><script>{script}</script>".encode()
         start, end, rest = content.rpartition(b"</body>")
         return b"".join([start or rest, added, end, rest if start else b""])
@@ -235,7 +235,7 @@ def _redirect(address: str, start_response: Callable[..., Any]) -> list[bytes]:
 
 
 class _Errors(logging.Handler):
-    """Keeps what a build logged as errors."""
+    """Collects the errors that a build logs."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)

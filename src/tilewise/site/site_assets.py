@@ -1,7 +1,7 @@
-"""The site's styles and scripts, built while other work goes on.
+"""The site's styles and scripts, built in the background.
 
-In: the project's folder. Out: the folder of the built files once it is there, or why it could not be built.
-The simulator for browsers comes last, since no page waits for it.
+In: the project's folder. Out: the folder of the built files when it is ready, or why the build failed. The
+simulator for browsers is built last, because no page waits for it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class SiteAssets:
 
     Args:
         root: the project's folder.
-        progress: mentions what lasts.
+        progress: shows slow activities.
     """
 
     def __init__(self, root: Path, progress: Progress) -> None:
@@ -36,11 +36,11 @@ class SiteAssets:
         self.problem = ""
 
     def when_changed(self, tell: Callable[[], None]) -> None:
-        """Tell, from a thread, when they are there or could not be built."""
+        """Set a callback that the thread calls when the files are ready or the build failed."""
         self._changed = tell
 
     def refresh(self) -> None:
-        """Build them if a source has changed; those there are stay in use meanwhile."""
+        """Rebuild them if a source has changed; the old files stay in use meanwhile."""
         wanted = assets_folder(self._root)
         if wanted == self._wanted and not self.problem:
             return
@@ -51,15 +51,15 @@ class SiteAssets:
             if (wanted / WASM).is_file():
                 return
         if self._thread is not None and self._thread.is_alive():
-            return  # it looks again when it is done
+            return  # it checks for changes when done
         self._thread = threading.Thread(target=self._build, name="assets", daemon=True)
         self._thread.start()
 
     def scripts(self) -> Path:
-        """The folder, once all of it but ``WASM`` is there.
+        """Wait for everything except ``WASM`` and return the folder.
 
         Raises:
-            FrontendError: it could not be built.
+            FrontendError: the build failed.
         """
         self._scripts.wait()
         if self.folder is None:
@@ -67,10 +67,10 @@ class SiteAssets:
         return self.folder
 
     def all(self) -> Path:
-        """The folder, once all of it is there.
+        """Wait for everything and return the folder.
 
         Raises:
-            FrontendError: it could not be built.
+            FrontendError: the build failed.
         """
         self.wait()
         if self.problem:
@@ -78,7 +78,7 @@ class SiteAssets:
         return self.scripts()
 
     def wait(self) -> None:
-        """Wait until all of it is there, or cannot be built."""
+        """Wait until the build has finished or failed."""
         if self._thread is not None:
             self._thread.join()
 

@@ -1,7 +1,7 @@
-"""The files that a site has besides those of docs/.
+"""The site's files from outside docs/.
 
-In: the course, the project's folder and the folder of styles and scripts. Out: MkDocs's files: lessons as
-pages, licences and records; for a build also what lessons offer and draw, styles and scripts.
+In: the course, the project's folder and the folder of styles and scripts. Out: MkDocs files: lessons as
+pages, licences and records; for a build also the lessons' downloads and figures, styles and scripts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tilewise.site.frontend import WASM
 
 PLAYGROUND = "playground.md"
 LICENCES = {"LICENSE": "licences/code.txt", "LICENSE-docs": "licences/text.txt"}
-"""The project's licences by file, and where the site has them."""
+"""The project's licence files and their paths in the site."""
 
 
 def site_files(
@@ -27,18 +27,18 @@ def site_files(
     assets: Path | None,
     within: str,
     config: MkDocsConfig,
-    made: Mapping[str, bytes],
+    generated: Mapping[str, bytes],
 ) -> Iterator[File]:
-    """The files, some of them perhaps twice: figures that two lessons draw alike share one.
+    """Yield the files, some perhaps twice: identical figures of two lessons share one.
 
     Args:
         view: the lessons.
         root: the project's folder.
-        assets: the folder of styles and scripts; None while serving, where these, and what lessons offer and
-            draw, are looked up when they are asked for.
+        assets: the folder of styles and scripts; None while serving, when these and the lessons' downloads
+            and figures are looked up on request.
         within: the path of styles and scripts in the site.
         config: MkDocs's configuration.
-        made: further files by path from the site's root; none while serving.
+        generated: further files by path from the site's root; none while serving.
     """
     for path in view.pages:
         yield File(path, str(root), config.site_dir, config.use_directory_urls)
@@ -52,7 +52,7 @@ def site_files(
         yield File.generated(config, name, abs_src_path=str(file))
     if assets is None:
         return
-    for name, content in made.items():
+    for name, content in generated.items():
         yield File.generated(config, name, content=content)
     for asset in sorted({*assets.rglob("*"), assets / WASM}):
         if asset.is_file() or asset.name == WASM:

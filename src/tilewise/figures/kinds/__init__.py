@@ -1,8 +1,8 @@
-"""The kinds of figures, each a folder whose name a figure has as its ``kind``.
+"""The kinds of figures, one folder for each; its name is the figure's ``kind``.
 
-In a folder: what a lesson calls, in Python, which returns a ``Figure`` with a specification; ``draw.js``,
-whose ``mount`` draws it on a page, or ``draw_on_demand.js`` where few pages need it; and perhaps
-``style.css``. Scripts and styles of the site take in every folder that is here; ``tilewise.figures`` lists
-the public names. What kinds share stands there and, for scripts as ``tilewise-figures``, in
-``site/web/figures``.
+A folder contains the Python function that a lesson calls, which returns a ``Figure`` with a specification;
+``draw.js``, whose ``mount`` draws it on a page, or ``draw_on_demand.js`` if few pages need it; and optionally
+``style.css``. The site's scripts and styles include every folder here; ``tilewise.figures`` lists the public
+names. Shared Python code is there, and shared scripts are in ``site/web/figures``, imported as
+``tilewise-figures``.
 """

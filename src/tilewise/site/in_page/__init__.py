@@ -1,5 +1,5 @@
-"""Compiling in the page, where it comes from no server: this package runs there, under Pyodide.
+"""Compiling in a page that has no server: this package runs there, under Pyodide.
 
-In: the texts of ``site/play``, and clang and LLVM's NVPTX backend as wasm, called by ``site/web/play``. Out:
-what ``site/play/child.py`` answers. ``files`` puts the parts together when the site is built.
+In: kernels as in ``site/play``; clang and LLVM's NVPTX backend as wasm, called by ``site/web/play``. Out: the
+answers of ``site/play/child.py``. ``files`` collects the parts when the site is built.
 """

@@ -1,7 +1,7 @@
-"""Answers texts in the page as ``site/play`` does, with a clang that a script calls.
+"""Compiles kernels in the page as ``site/play`` does, with a clang that a script calls.
 
-In: a text as JSON. Out: JSON, as ``kernel/pasted.py`` has it. Clang's own driver, which turns a compiler's
-options into those of its parts, does not know devices there: ``front_end`` does it for the options in use.
+In: a kernel's text as JSON. Out: JSON in the form of ``kernel/pasted.py``. Clang's driver, which translates
+options for its parts, does not support devices there, so ``front_end`` translates the options in use.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from tilewise.simulator.compile.compiler import HEADERS
 
 Clang = Callable[[str, str], Sequence[object]]
-"""Takes a JSON list of options and a source; returns an exit code, what is made and what is said."""
+"""Takes a JSON list of options and a source; returns the exit code, the output and the messages."""
 _PLAIN = """\
     -cc1 -triple nvptx64-nvidia-cuda -aux-triple x86_64-unknown-linux-musl -O2 -disable-free
     -clear-ast-before-backend -disable-llvm-verifier -discard-value-names -main-file-name kernel.cu
@@ -29,9 +29,9 @@ _PLAIN = """\
     -fdeclspec -fskip-odr-check-in-gmf -fcxx-exceptions -fexceptions -vectorize-loops -vectorize-slp
     -mllvm -simplifycfg-sink-common=false -fdwarf2-cfi-asm -std=c++17
 """
-"""What the driver makes of what ``compiler`` gives it for every text, which ends with ``_LAST``."""
+"""The driver's translation of the options that ``compiler`` always passes, up to ``_LAST``."""
 _LAST = "-std=c++17"
-_MEANT = {
+_TRANSLATED = {
     "-fcuda-flush-denormals-to-zero": "-fdenormal-fp-math-f32=preserve-sign,preserve-sign",
     "-fno-cuda-flush-denormals-to-zero": "",
     "-fno-finite-math-only": "",
@@ -42,57 +42,59 @@ _MEANT = {
     "-ferror-limit=0": "-ferror-limit 0",
     "-Xclang": "",
 }
-"""What it makes of further options that are not handed on as they are; later ones of a kind hold."""
+"""Its translation of further options, unless it passes them on unchanged; the last of a kind wins."""
 _TREE = "-ast-dump=json"
 _FIRST = HEADERS / "tilewise_cuda.h"
 BITCODE, PRECOMPILED = "out.bc", "headers.pch"
-"""What clang leaves: ``site/web/play/clang.js`` compiles the first, and keeps the second for later texts."""
+"""Clang's output files: ``site/web/play/clang.js`` compiles the first and reuses the second."""
 
 
 def front_end(flags: Sequence[str]) -> list[str]:
-    """The options of clang's front end, ``-cc1``, for those that ``compiler`` gives its driver.
+    """Translate the options that ``compiler`` passes to clang's driver for its front end, ``-cc1``.
 
-    A syntax tree leaves out what comes from precompiled headers; it would be 50 MB.
+    A syntax tree omits precompiled headers; otherwise it would be 50 MB.
     """
     output = [] if "-fsyntax-only" in flags else ["-emit-llvm-bc", "-disable-llvm-passes", "-o", BITCODE]
     first = ["-include-pch", PRECOMPILED] if _TREE in flags else ["-include", str(_FIRST)]
-    return [*_meant(flags), *first, *output, "-x", "cuda", "kernel.cu"]
+    return [*_translated(flags), *first, *output, "-x", "cuda", "kernel.cu"]
 
 
 def precompiled(flags: Sequence[str]) -> list[str]:
-    """The options that compile the headers which every text has."""
-    kept = [flag for flag in flags if flag not in ("-fsyntax-only", _TREE)]
-    return [*_meant(kept), "-emit-pch", "-fno-pch-timestamp", "-o", PRECOMPILED, "-x", "cuda", str(_FIRST)]
+    """Return the options that precompile the headers of every kernel."""
+    common = [flag for flag in flags if flag not in ("-fsyntax-only", _TREE)]
+    output = ["-emit-pch", "-fno-pch-timestamp", "-o", PRECOMPILED]
+    return [*_translated(common), *output, "-x", "cuda", str(_FIRST)]
 
 
-def _meant(flags: Sequence[str]) -> list[str]:
+def _translated(flags: Sequence[str]) -> list[str]:
     own = flags[flags.index(_LAST) + 1 :]
-    words = [word for flag in own for word in _MEANT.get(flag, flag).split()]
+    words = [word for flag in own for word in _TRANSLATED.get(flag, flag).split()]
     return [*_PLAIN.split(), "-isystem", str(HEADERS), *words]
 
 
 def begin(clang: Clang, folder: str = "/tmp") -> None:
-    """From now on call a script where clang would be started: in a page no process can be.
+    """Replace ``subprocess.run`` by a call of a script, because a page cannot start processes.
 
     Args:
         clang: the script.
-        folder: what is compiled is kept there, in memory.
+        folder: the in-memory folder for compiled files.
     """
-    before: list[str] = []  # what the headers were last compiled with
+    before: list[str] = []  # options of the last precompilation of headers
 
     def run(
         command: Sequence[str], *, cwd: Path | None = None, **_: Any
     ) -> subprocess.CompletedProcess[bytes]:
         nonlocal before
-        if cwd is None:  # headers alone: the script keeps them itself
+        if cwd is None:  # only headers, which the script precompiles itself
             raise OSError
-        given = command[command.index("clang") + 1 : command.index("-isystem")]
-        if _TREE in given and before != precompiled(given):
-            before = precompiled(given)
+        flags = command[command.index("clang") + 1 : command.index("-isystem")]
+        if _TREE in flags and before != precompiled(flags):
+            before = precompiled(flags)
             clang(json.dumps(before), "")
         source = (cwd / "kernel.cu").read_text(encoding="utf-8")
-        code, made, said = clang(json.dumps(front_end(given)), source)
-        return subprocess.CompletedProcess(command, int(str(code)), str(made).encode(), str(said).encode())
+        code, *streams = clang(json.dumps(front_end(flags)), source)
+        output, messages = (str(stream).encode() for stream in streams)
+        return subprocess.CompletedProcess(command, int(str(code)), output, messages)
 
     subprocess.run = run  # type: ignore[assignment]
     program = Path(folder) / "clang"
@@ -101,12 +103,12 @@ def begin(clang: Clang, folder: str = "/tmp") -> None:
 
 
 def headers() -> str:
-    """The texts of the course's headers by their paths, as JSON."""
+    """Return the course's headers by path, as JSON."""
     return json.dumps({str(path): path.read_text("utf-8") for path in HEADERS.rglob("*") if path.is_file()})
 
 
-def answered(given: str) -> str:
-    """What the page is told of a text, both as JSON."""
+def answered(request: str) -> str:
+    """Compile a kernel for the page; both the request and the result are JSON."""
     from tilewise.site.play.child import answer
 
-    return json.dumps(answer(json.loads(given)))
+    return json.dumps(answer(json.loads(request)))

@@ -1,8 +1,8 @@
-"""The compiler's files, which a page fetches once its reader wants to edit.
+"""The compiler's files, which a page fetches when its reader starts to edit.
 
 In: npm packages, pinned in ``packages``; the project's ``nvptx/nvptx.wasm.gz``; this package's Python. Out:
-the files by name, and a list of them with their sizes and hashes, which the page holds them to. Packing takes
-seconds, so what comes from npm is kept packed in the cache.
+the files by name, and a list with their sizes and hashes, which the page verifies. Packing takes seconds, so
+the packed npm files are cached.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from tilewise.site import frontend
 
 PACKAGES = Path(__file__).with_name("packages")
 BACKEND = "nvptx/nvptx.wasm.gz"
-"""LLVM's optimiser and NVPTX backend, in a checkout; ``nvptx/build.py`` makes it."""
+"""LLVM's optimiser and NVPTX backend, in a checkout; ``nvptx/build.py`` builds it."""
 LIST = "list.json"
 _COURSE = Path(__file__).parents[2]
 _CLANG, _PYTHON = "@yowasp/clang/gen", "pyodide"
 _MODULES = {"clang.mjs": f"{_CLANG}/bundle.js"} | {
     name: f"{_PYTHON}/{name}" for name in ("pyodide.mjs", "pyodide.asm.mjs")
 }
-"""Scripts, which a browser fetches by itself."""
+"""Scripts, which a browser loads as modules."""
 _PACKED = [f"{_CLANG}/llvm.core{number}.wasm" for number in ("", 2, 3, 4)] + [f"{_PYTHON}/pyodide.asm.wasm"]
 _STDLIB = f"{_PYTHON}/python_stdlib.zip"
-_PACKAGES_OF_COURSE = ("cuda", "figures", "gpu", "kernel", "simulator")
-_MODULES_OF_COURSE = ("__init__.py", "bf16.py", "errors.py", "site/__init__.py")
-_OF_COURSE = (*_MODULES_OF_COURSE, "site/play/__init__.py", "site/play/child.py", "site/in_page/__init__.py")
+_COURSE_PACKAGES = ("cuda", "figures", "gpu", "kernel", "simulator")
+_COURSE_MODULES = ("__init__.py", "bf16.py", "errors.py", "site/__init__.py")
+_COURSE_FILES = (*_COURSE_MODULES, "site/play/__init__.py", "site/play/child.py", "site/in_page/__init__.py")
 _TYPING = "from numpy import ndarray as NDArray\nArrayLike = DTypeLike = NDArray\n"
 _ENGINE = (".py", ".def")
-"""What of the simulator's engine is read: the page has it compiled."""
+"""Suffixes of the engine's files in the archive: the page has the engine itself as wasm."""
 
 
 _WRITES = re.compile(
     r"function trampoline\d+\(arg0, arg1, arg2, arg3\) \{\n"
     r"(?=(?:(?! *function ).*\n)*?.*\.blockingWriteAndFlush\()"
 )
-_AT_ONCE = """\
+_SYNCHRONOUS = """\
 const to = captureTable3.get(handleTable3[(arg0 << 1) + 1] & ~T_FLAG);
 if (to?.callback) {
 to.callback(new Uint8Array(memory0.buffer, arg1, arg2));
@@ -55,25 +55,25 @@ return;
 
 
 def with_quick_output(script: str) -> str:
-    """The script that runs clang, but what clang writes is handed on at once.
+    """Patch the script that runs clang so that it passes clang's output on synchronously.
 
-    Clang writes a syntax tree in millions of pieces of a few letters, and each would be a task of its own.
+    Clang writes a syntax tree in millions of short pieces, and each would be a task of its own.
 
     Raises:
-        FrontendError: it is another script than that of the pinned package.
+        FrontendError: the script is not the pinned package's.
     """
-    made, count = _WRITES.subn(lambda found: found[0] + _AT_ONCE, script)
+    patched, count = _WRITES.subn(lambda match: match[0] + _SYNCHRONOUS, script)
     if count != 1:
         raise frontend.FrontendError("the script of @yowasp/clang is not the one that is expected")
-    return made
+    return patched
 
 
 def compiler_files(root: Path, during: frontend.During) -> dict[str, Path | bytes]:
-    """The files by name; empty where the project has no ``BACKEND``.
+    """Return the files by name; empty if the project has no ``BACKEND``.
 
     Args:
         root: the project's folder.
-        during: mentions what takes long.
+        during: shows slow activities.
 
     Raises:
         FrontendError: the packages could not be fetched.
@@ -81,19 +81,19 @@ def compiler_files(root: Path, during: frontend.During) -> dict[str, Path | byte
     backend = root / BACKEND
     if not backend.is_file():
         return {}
-    made: dict[str, Path | bytes] = {path.name: path for path in sorted(_from_npm(root, during).iterdir())}
-    made |= {backend.name: backend, "course.zip": course_zip(), "NOTICES.txt": root / "nvptx/NOTICES.txt"}
-    listed = {}
-    for name, held in made.items():
-        content = held if isinstance(held, bytes) else held.read_bytes()
-        size = len(gzip.compress(content, 6)) if name.endswith(".mjs") else len(content)  # as a host sends it
-        listed[name] = {"bytes": size, "sha256": hashlib.sha256(content).hexdigest()}
-    del listed["NOTICES.txt"]
-    return {**made, LIST: json.dumps(listed).encode()}
+    files: dict[str, Path | bytes] = {path.name: path for path in sorted(_from_npm(root, during).iterdir())}
+    files |= {backend.name: backend, "course.zip": course_zip(), "NOTICES.txt": root / "nvptx/NOTICES.txt"}
+    listing = {}
+    for name, file in files.items():
+        content = file if isinstance(file, bytes) else file.read_bytes()
+        size = len(gzip.compress(content, 6)) if name.endswith(".mjs") else len(content)  # as sent by a host
+        listing[name] = {"bytes": size, "sha256": hashlib.sha256(content).hexdigest()}
+    del listing["NOTICES.txt"]
+    return {**files, LIST: json.dumps(listing).encode()}
 
 
 def _from_npm(root: Path, during: frontend.During) -> Path:
-    """What comes from npm, packed."""
+    """The folder of packed files from npm."""
     mark = hashlib.sha256((PACKAGES / "package-lock.json").read_bytes() + Path(__file__).read_bytes())
     cache = frontend.cache_folder(root)
     folder = cache / f"compiler-{mark.hexdigest()[:16]}"
@@ -104,8 +104,8 @@ def _from_npm(root: Path, during: frontend.During) -> Path:
     with during("Packing the compiler for pages"), tempfile.TemporaryDirectory(dir=cache) as name:
         fresh = Path(name) / "compiler"
         fresh.mkdir()
-        for made, source in {**_MODULES, Path(_STDLIB).name: _STDLIB}.items():
-            shutil.copyfile(modules / source, fresh / made)
+        for target, source in {**_MODULES, Path(_STDLIB).name: _STDLIB}.items():
+            shutil.copyfile(modules / source, fresh / target)
         script = fresh / "clang.mjs"
         script.write_text(with_quick_output(script.read_text(encoding="utf-8")), encoding="utf-8")
         for source in _PACKED:
@@ -119,20 +119,20 @@ def _from_npm(root: Path, during: frontend.During) -> Path:
 
 
 def course_zip() -> bytes:
-    """The Python that compiles, with the headers that it reads, as a page unpacks it."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as packed:
+    """Return a zip archive of the Python code that compiles, with its headers, for the page to unpack."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for path in _course():
-            _put(packed, f"tilewise/{path.relative_to(_COURSE).as_posix()}", path)
-        _put(packed, "tilewise/site/in_page/answering.py", Path(__file__).with_name("answering.py"))
-        _put(packed, "numpy/__init__.py", Path(__file__).with_name("stand_in.py"))
-        packed.writestr(zipfile.ZipInfo("numpy/typing.py", (1980, 1, 1, 0, 0, 0)), _TYPING)
-    return made.getvalue()
+            _add(archive, f"tilewise/{path.relative_to(_COURSE).as_posix()}", path)
+        _add(archive, "tilewise/site/in_page/answering.py", Path(__file__).with_name("answering.py"))
+        _add(archive, "numpy/__init__.py", Path(__file__).with_name("stand_in.py"))
+        archive.writestr(zipfile.ZipInfo("numpy/typing.py", (1980, 1, 1, 0, 0, 0)), _TYPING)
+    return buffer.getvalue()
 
 
 def _course() -> Iterator[Path]:
-    yield from (_COURSE / name for name in _OF_COURSE)
-    for package in _PACKAGES_OF_COURSE:
+    yield from (_COURSE / name for name in _COURSE_FILES)
+    for package in _COURSE_PACKAGES:
         for path in sorted((_COURSE / package).rglob("*")):
             inside = path.relative_to(_COURSE).parts
             is_read = path.suffix not in (".css", ".js", ".pyc")
@@ -141,8 +141,8 @@ def _course() -> Iterator[Path]:
                 yield path
 
 
-def _put(packed: zipfile.ZipFile, name: str, path: Path) -> None:
-    """Add a file without its date, so that the same files make the same archive."""
+def _add(archive: zipfile.ZipFile, name: str, path: Path) -> None:
+    """Add a file with a fixed date, so that the archive is reproducible."""
     entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
     entry.compress_type = zipfile.ZIP_DEFLATED
-    packed.writestr(entry, path.read_bytes())
+    archive.writestr(entry, path.read_bytes())

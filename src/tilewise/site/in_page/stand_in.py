@@ -1,7 +1,7 @@
-"""What compiling takes of NumPy, for the page, where Pyodide has no NumPy: its types, and arrays as lists.
+"""A subset of NumPy for the page, where Pyodide has no NumPy: its types, and arrays as lists.
 
-There it goes by the name ``numpy``. Programs are put down in these arrays and read from them again; nothing
-is computed with them, and nothing else of NumPy is here.
+It is imported as ``numpy`` there. Programs are stored in these arrays and read back; there is no arithmetic
+and nothing else of NumPy.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
@@ -21,7 +21,7 @@ class generic:  # noqa: N801 - NumPy's names
 
 
 class integer(generic):  # noqa: N801
-    """A whole one."""
+    """An integer scalar."""
 
 
 _KINDS = {
@@ -36,7 +36,7 @@ for _kind, (_stem, _sizes) in _KINDS.items():
     for _size in _sizes:
         _name = _stem if _kind == "b" else f"{_stem}{8 * _size}"
         _TYPES[_name] = (_kind, _size, type(_name, _BASES.get(_kind, (integer, int)), {}))
-globals().update({"bool_" if name == "bool" else name: made for name, (_, _, made) in _TYPES.items()})
+globals().update({"bool_" if name == "bool" else name: scalar for name, (_, _, scalar) in _TYPES.items()})
 void = type("void", (generic,), {})
 nan, inf = math.nan, math.inf
 
@@ -50,26 +50,26 @@ class dtype:  # noqa: N801
     kind: str
     itemsize: int
 
-    def __init__(self, given: Any, *, align: bool = False) -> None:
+    def __init__(self, spec: Any, *, align: bool = False) -> None:
         self.names: tuple[str, ...] | None = None
         self.fields: dict[str, tuple[dtype, int]] = {}
         self.length = 0
-        if isinstance(given, dtype):
-            self.__dict__.update(given.__dict__)
+        if isinstance(spec, dtype):
+            self.__dict__.update(spec.__dict__)
             return
-        if isinstance(given, list):
-            self.fields = {name: (kind, kind.length) for name, kind in given}
+        if isinstance(spec, list):
+            self.fields = {name: (kind, kind.length) for name, kind in spec}
             self.names, self.kind, self.name, self.type = tuple(self.fields), "V", "void", void
             self.itemsize = sum(kind.itemsize * max(length, 1) for kind, length in self.fields.values())
             return
-        if hasattr(given, "_length_"):
-            self.length, given = given._length_, given._type_
-        self.name = _name_of(given)
+        if hasattr(spec, "_length_"):
+            self.length, spec = spec._length_, spec._type_
+        self.name = _name_of(spec)
         self.kind, self.itemsize, self.type = _TYPES[self.name]
 
     @property
     def str(self) -> str:
-        """As NumPy writes it, such as ``<f4``."""
+        """NumPy's string, such as ``<f4``."""
         return f"{'<' if self.itemsize > 1 else '|'}{self.kind}{self.itemsize}"
 
     def __eq__(self, other: object) -> bool:
@@ -85,13 +85,13 @@ class dtype:  # noqa: N801
         return self.name
 
 
-def _name_of(given: Any) -> str:
-    """What NumPy calls a type that is given as ctypes, Python or NumPy has it."""
-    if isinstance(getattr(given, "_type_", None), str):
-        code, size = given._type_, 8 if given._type_ == "P" else ctypes.sizeof(given)
+def _name_of(spec: Any) -> str:
+    """NumPy's name of a type of ctypes, Python or NumPy."""
+    if isinstance(getattr(spec, "_type_", None), str):
+        code, size = spec._type_, 8 if spec._type_ == "P" else ctypes.sizeof(spec)
         stem = "float" if code in "fd" else "bool" if code == "?" else "uint" if code in "BHILQP" else "int"
         return stem if stem == "bool" else f"{stem}{8 * size}"
-    text = (given if isinstance(given, str) else given.__name__).lstrip("<|=")
+    text = (spec if isinstance(spec, str) else spec.__name__).lstrip("<|=")
     short = {f"{kind}{size}": name for name, (kind, size, _) in _TYPES.items()}
     return {"float": "float64", "int": "int64", "bool_": "bool", **short}.get(text, text)
 
@@ -122,10 +122,10 @@ class ndarray:  # noqa: N801
             return ndarray(self.values[at * width : (at + 1) * width], (width,), self.dtype)
         if at[1] is None:
             return ndarray(self.values, (rows, 1, width), self.dtype)
-        kept = [self.values[row * width : (row + 1) * width][at[1]] for row in range(rows)]
+        selected = [self.values[row * width : (row + 1) * width][at[1]] for row in range(rows)]
         if isinstance(at[1], int):
-            return ndarray(kept, (rows,), self.dtype)
-        return ndarray([one for row in kept for one in row], (rows, len(kept[0])), self.dtype)
+            return ndarray(selected, (rows,), self.dtype)
+        return ndarray([value for row in selected for value in row], (rows, len(selected[0])), self.dtype)
 
     def __setitem__(self, at: Any, value: Any) -> None:
         """Set one element, a whole array of one axis, or a whole column of two axes."""
@@ -137,14 +137,16 @@ class ndarray:  # noqa: N801
             self.values[row * width + column] = int(value)
 
     def __eq__(self, other: object) -> Any:
-        if isinstance(other, ndarray):  # whose second axis of three is 1
+        if isinstance(other, ndarray):  # its second of three axes has length 1
             rows, count, width = self.shape
-            others = [
-                one for row in range(rows) for one in other.values[row * width : (row + 1) * width] * count
+            operands = [
+                value
+                for row in range(rows)
+                for value in other.values[row * width : (row + 1) * width] * count
             ]
         else:
-            others = [other] * len(self.values)
-        same = [one == another for one, another in zip(self.values, others, strict=True)]
+            operands = [other] * len(self.values)
+        same = [value == operand for value, operand in zip(self.values, operands, strict=True)]
         return ndarray(same, self.shape, dtype("bool"))
 
     def __and__(self, other: int) -> ndarray:
@@ -153,33 +155,33 @@ class ndarray:  # noqa: N801
     __hash__ = None  # type: ignore[assignment]
 
     def any(self) -> bool:
-        """Whether one is not zero."""
+        """Whether any element is not zero."""
         return any(self.values)
 
     def all(self) -> bool:
-        """Whether none is zero."""
+        """Whether no element is zero."""
         return all(self.values)
 
     def tolist(self) -> list[Any]:
-        """As lists."""
-        return [one.tolist() if self.ndim > 1 else one for one in self]
+        """Return nested lists."""
+        return [element.tolist() if self.ndim > 1 else element for element in self]
 
     def copy(self) -> ndarray:
-        """Another with the same elements."""
+        """Return a copy."""
         return ndarray([*self.values], self.shape, self.dtype)
 
     def reshape(self, *shape: int) -> ndarray:
-        """The same elements in other axes; -1 for one axis."""
+        """Return the same elements in another shape; -1 flattens."""
         return ndarray(self.values, (len(self.values),) if shape == (-1,) else shape, self.dtype)
 
     def view(self, kind: Any) -> ndarray:
-        """Words of 64 bits as words of 32."""
+        """View 64-bit words as 32-bit words."""
         words = [part for value in self.values for part in (value & 0xFFFFFFFF, value >> 32)]
         return ndarray(words, (len(words),), dtype(kind))
 
 
 class _Records(ndarray):
-    """An array of records, by columns."""
+    """A structured array, stored by column."""
 
     def __init__(self, columns: dict[str, ndarray], size: int, kind: dtype) -> None:
         super().__init__([], (size,), kind)
@@ -189,43 +191,44 @@ class _Records(ndarray):
         return self.columns[name]
 
     def copy(self) -> _Records:
-        return _Records({name: one.copy() for name, one in self.columns.items()}, len(self), self.dtype)
+        return _Records({name: column.copy() for name, column in self.columns.items()}, len(self), self.dtype)
 
 
 def zeros(shape: Any, kind: Any) -> ndarray:
-    """An array of zeros."""
-    sizes, held = (shape,) if isinstance(shape, int) else tuple(shape), dtype(kind)
-    if held.names is None:
-        return ndarray([0] * math.prod(sizes), sizes, held)
+    """Return an array of zeros."""
+    sizes, record = (shape,) if isinstance(shape, int) else tuple(shape), dtype(kind)
+    if record.names is None:
+        return ndarray([0] * math.prod(sizes), sizes, record)
     [size] = sizes
     columns = {
-        name: zeros((size, length) if length else size, one) for name, (one, length) in held.fields.items()
+        name: zeros((size, length) if length else size, field)
+        for name, (field, length) in record.fields.items()
     }
-    return _Records(columns, size, held)
+    return _Records(columns, size, record)
 
 
 def full(size: int, value: Any, kind: Any) -> ndarray:
-    """An array of one value."""
+    """Return an array filled with one value."""
     return ndarray([value] * size, (size,), dtype(kind))
 
 
 def array(values: Sequence[Any], kind: Any) -> ndarray:
-    """A list as an array."""
+    """Return an array with the elements of a list."""
     return ndarray(list(values), (len(values),), dtype(kind))
 
 
 def stack(rows: Sequence[ndarray]) -> ndarray:
-    """Rows under each other."""
+    """Stack rows into a matrix."""
     return ndarray([value for row in rows for value in row], (len(rows), len(rows[0])), rows[0].dtype)
 
 
 def isin(values: ndarray, wanted: Sequence[Any]) -> ndarray:
-    """Which values are wanted."""
+    """Return which values are in ``wanted``."""
     return ndarray([value in wanted for value in values], values.shape, dtype("bool"))
 
 
 def iinfo(kind: Any) -> SimpleNamespace:
-    """What a whole type holds."""
-    one = dtype(kind)
-    bits = 8 * one.itemsize - (one.kind == "i")
-    return SimpleNamespace(min=-(1 << bits) if one.kind == "i" else 0, max=(1 << bits) - 1)
+    """Return the range of an integer type."""
+    integer_type = dtype(kind)
+    bits = 8 * integer_type.itemsize - (integer_type.kind == "i")
+    return SimpleNamespace(min=-(1 << bits) if integer_type.kind == "i" else 0, max=(1 << bits) - 1)

@@ -1,8 +1,8 @@
-"""The process that compiles texts of strangers; ``compiling`` starts it and ends it.
+"""The process that compiles untrusted code; ``compiling`` starts and stops it.
 
-In: lines of JSON on stdin, each a text as ``kernel/pasted.py`` takes it. Out: a line of JSON for each. It
-finds no file but the course's headers, keeps what clang makes in a folder that goes with it, and has a limit
-on memory.
+In: lines of JSON on stdin, each with the arguments of ``kernel/pasted.py``. Out: a line of JSON for each. Of
+all files it can include only the course's headers; it has a temporary folder for clang's output and limited
+memory.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ from tilewise.simulator import ToolchainError
 from tilewise.simulator.compile.compiler import seal
 
 MOST_MEMORY = 8 << 30
-"""Address space; clang takes a tenth of it for the largest lesson."""
+"""Address space; the largest lesson needs a tenth of it."""
 MOST_WRITTEN = 64 << 20
 MOST_ANSWER = 16 << 20
 
 
-def answer(given: Any) -> dict[str, Any]:
-    """What the page is told of a text; a text that breaks the compiler is a fault like others."""
+def answer(request: Any) -> dict[str, Any]:
+    """Return the answer for the page; code that crashes the compiler is a fault like any other."""
     try:
-        made = compiled(given["text"], given.get("kernel"), given.get("defines"), given.get("options") or ())
+        result = compiled(
+            request["text"], request.get("kernel"), request.get("defines"), request.get("options") or ()
+        )
     except ToolchainError as error:
         return _refused(
             str(error) if "not installed" in str(error) else "The compiler broke off at this text."
@@ -35,7 +37,7 @@ def answer(given: Any) -> dict[str, Any]:
         return _refused("The compiler broke off at this text.")
     except Exception as error:
         return _refused(f"This text could not be compiled: {type(error).__name__}.")
-    return made
+    return result
 
 
 def _refused(message: str) -> dict[str, Any]:
@@ -43,7 +45,7 @@ def _refused(message: str) -> dict[str, Any]:
 
 
 def limit() -> None:
-    """Limit what this process and its children may take, where the system can."""
+    """Limit the resources of this process and its children, if the system supports it."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
 
@@ -54,17 +56,17 @@ def limit() -> None:
 
 
 def main() -> None:
-    """Answer lines until stdin ends."""
+    """Answer requests until stdin ends."""
     limit()
     seal()
-    spoken = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what anything else prints is no answer
-    print("{}", file=spoken, flush=True)
+    stdout = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # nothing else may print to stdout
+    print("{}", file=stdout, flush=True)
     for line in sys.stdin:
-        said = json.dumps(answer(json.loads(line)), separators=(",", ":"))
-        if len(said) > MOST_ANSWER:
-            said = json.dumps(_refused("This text compiles to more than the page takes. Shorten it."))
-        print(said, file=spoken, flush=True)
+        response = json.dumps(answer(json.loads(line)), separators=(",", ":"))
+        if len(response) > MOST_ANSWER:
+            response = json.dumps(_refused("This text compiles to more than the page takes. Shorten it."))
+        print(response, file=stdout, flush=True)
 
 
 if __name__ == "__main__":

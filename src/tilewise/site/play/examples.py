@@ -1,7 +1,6 @@
-"""Kernels that the Playground starts with, and that run where there is no compiler.
+"""The Playground's example kernels, which run without a compiler.
 
-In: the files in ``examples``. Out: JSON for ``site/web/play``: texts, launches, and programs that are
-compiled already.
+In: the files in ``examples``. Out: JSON for ``site/web/play``: texts, launches and compiled programs.
 """
 
 from __future__ import annotations
@@ -27,24 +26,24 @@ _EXAMPLES: Mapping[str, tuple[str, Mapping[str, str]]] = {
     ),
     "block_sum": ("A block sum that lacks a barrier", {"sums.length": "gridDim.x"}),
 }
-"""Titles, and what their fields hold instead of what is proposed."""
+"""Titles, and field values that replace the proposed ones."""
 
 
 @cache
 def examples() -> bytes:
-    """The examples, as JSON: each a ``title``, a ``text``, and what ``kernel/pasted.py`` makes of it.
+    """Return the examples as JSON: each a ``title``, a ``text`` and the result of ``kernel/pasted.py``.
 
     Raises:
-        RuntimeError: one does not compile.
+        RuntimeError: an example does not compile.
     """
-    return json.dumps([_example(*one) for one in _EXAMPLES.items()], separators=(",", ":")).encode()
+    return json.dumps([_example(*example) for example in _EXAMPLES.items()], separators=(",", ":")).encode()
 
 
-def _example(name: str, given: tuple[str, Mapping[str, str]]) -> dict[str, Any]:
-    title, fields = given
+def _example(name: str, example: tuple[str, Mapping[str, str]]) -> dict[str, Any]:
+    title, fields = example
     text = (_FOLDER / f"{name}.cu").read_text(encoding="utf-8")
-    made = compiled(text)
-    if made["faults"]:
-        raise RuntimeError(f"site/play/examples/{name}.cu: {made['faults'][0]['message']}")
-    made["proposal"]["fields"].update(fields)
-    return {"title": title, "text": text, **made}
+    program = compiled(text)
+    if program["faults"]:
+        raise RuntimeError(f"site/play/examples/{name}.cu: {program['faults'][0]['message']}")
+    program["proposal"]["fields"].update(fields)
+    return {"title": title, "text": text, **program}

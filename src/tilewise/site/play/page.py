@@ -1,6 +1,6 @@
-"""The page of ``tilewise play``: the Playground alone, without the site around it.
+"""The page of ``tilewise play``: the Playground without the rest of the site.
 
-In: the token, and the text of a file. Out: HTML whose scripts and styles are files beside it.
+In: the token, and the text of a file. Out: HTML whose scripts and styles are separate files.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ POLICY = (
     "img-src 'self' data:; connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
 )
-"""Sent with every answer: nothing of another host, and no script or style that stands in the page itself."""
+"""Sent with every response: no resources from other hosts, and no inline scripts or styles."""
 SCHEME = """\
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const scheme = () => (dark.matches ? "slate" : "default");
@@ -25,20 +25,20 @@ document.documentElement.classList.add("js");
 
 
 def compiler_meta(url: str, token: str) -> str:
-    """What tells a page's script that texts are compiled here."""
+    """Return the tag that tells a page's script where to send compile requests."""
     return f'<meta name="tilewise-compiler" content="{escape(token)}" data-url="{escape(url)}">'
 
 
 def page(token: str, text: str | None, file: str) -> str:
-    """The page.
+    """Return the page.
 
     Args:
-        token: what requests to compile must carry.
-        text: the text that the editor has at first; None: that of an example.
-        file: the name of the file that it comes from; may be empty.
+        token: required in compile requests.
+        text: the editor's initial text; None means an example.
+        file: the name of the text's file; may be empty.
     """
-    given = json.dumps({"text": text}).replace("<", "\\u003c") if text is not None else ""
-    held = f'<script type="application/json" class="tw-play-text">{given}</script>' if given else ""
+    data = json.dumps({"text": text}).replace("<", "\\u003c") if text is not None else ""
+    script = f'<script type="application/json" class="tw-play-text">{data}</script>' if data else ""
     title = f"{file} · Playground" if file else "Playground"
     return (
         '<!doctype html>\n<html lang="en" class="tw-play-alone">\n<head>\n<meta charset="utf-8">\n'
@@ -48,6 +48,6 @@ def page(token: str, text: str | None, file: str) -> str:
         '<link rel="stylesheet" href="/assets/tilewise.css">\n<script src="/scheme.js"></script>\n'
         '</head>\n<body>\n<main class="md-typeset">\n'
         '<article class="md-content__inner">\n<h1>Playground</h1>\n'
-        f'<div class="tw-play" data-examples="/examples.json">{held}</div>\n'
+        f'<div class="tw-play" data-examples="/examples.json">{script}</div>\n'
         '</article>\n</main>\n<script src="/assets/tilewise.js"></script>\n</body>\n</html>\n'
     )

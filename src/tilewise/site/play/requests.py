@@ -1,7 +1,7 @@
-"""Which requests to compile a text are answered: those of a page that this server has sent itself.
+"""Compile requests: only pages that this server has sent are answered.
 
-In: a request's headers and body. Out: a status and JSON. A page of another site has neither the token nor our
-origin; a host name that leads here by a trick is not ours.
+In: a request's headers and body. Out: a status and JSON. Other sites' pages have neither the token nor our
+origin; checking the host prevents DNS rebinding.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from tilewise.site.play.compiling import Compiler
 
 TOKEN_HEADER = "X-Tilewise-Token"
 MOST_BYTES = 512 * 1024
-"""Of a request; a text of 200,000 letters fits."""
+"""Size of a request; a text of 200,000 letters fits."""
 MOST_LETTERS = 200_000
 _DEFINES = 32
 
 
 def is_loopback(address: str) -> bool:
-    """Whether an address of a server or a client is this machine's own."""
+    """Return whether an address of a server or a client is this machine's own."""
     try:
         return (
             address == "localhost" or ipaddress.ip_address(address.strip("[]").partition("%")[0]).is_loopback
@@ -46,16 +46,16 @@ class CompileRequests:
         self.token = secrets.token_urlsafe(24)
 
     def is_own_host(self, host: str) -> bool:
-        """Whether a ``Host`` header names this server."""
+        """Return whether a ``Host`` header names this server."""
         return host.lower() in self._hosts
 
     def refusal(self, method: str, headers: Mapping[str, str], client: str) -> tuple[int, str] | None:
-        """Why a request is not answered, before its body is read; None: it is.
+        """Return why a request is refused, before its body is read; None if it is accepted.
 
         Args:
-            method: ``POST``, or another.
-            headers: of the request, by their names in lower case.
-            client: the address that it comes from.
+            method: the HTTP method.
+            headers: the request's, by lower-case name.
+            client: the client's address.
         """
         host = headers.get("host", "")
         length = headers.get("content-length", "")
@@ -78,45 +78,47 @@ class CompileRequests:
     def answer(
         self, method: str, headers: Mapping[str, str], client: str, read: Callable[[int], bytes]
     ) -> tuple[int, bytes]:
-        """A status and JSON: as ``kernel/pasted.py`` has it, or ``refused``, a sentence.
+        """Return a status and JSON: the result of ``kernel/pasted.py``, or a sentence in ``refused``.
 
         Args:
             method: as for ``refusal``.
             headers: as for ``refusal``.
             client: as for ``refusal``.
-            read: reads so many bytes of the body.
+            read: reads a number of bytes of the body.
         """
         if (refusal := self.refusal(method, headers, client)) is not None:
             return _refused(*refusal)
         try:
-            given = _checked(json.loads(read(int(headers["content-length"]))))
+            request = _checked(json.loads(read(int(headers["content-length"]))))
         except (ValueError, RecursionError) as error:
             return _refused(400, str(error) if type(error) is ValueError else "The request is no JSON.")
-        made = self._compiler.compile(given)
-        if made is None:
+        result = self._compiler.compile(request)
+        if result is None:
             return _refused(503, "Another text is being compiled. Try again.")
-        return 200, json.dumps(made, separators=(",", ":")).encode()
+        return 200, json.dumps(result, separators=(",", ":")).encode()
 
 
-def _checked(given: Any) -> dict[str, Any]:
-    """The parts of a request that are known, of the right types.
+def _checked(request: Any) -> dict[str, Any]:
+    """The known fields of a request.
 
     Raises:
-        ValueError: one is not.
+        ValueError: one has the wrong type.
     """
-    if not isinstance(given, dict) or not isinstance(given.get("text"), str):
+    if not isinstance(request, dict) or not isinstance(request.get("text"), str):
         raise ValueError("The request has no text.")
-    text, kernel = given["text"], given.get("kernel")
+    text, kernel = request["text"], request.get("kernel")
     if len(text) > MOST_LETTERS:
         raise ValueError(f"The text is too long: at most {MOST_LETTERS:,} letters are compiled.")
     if "\0" in text or any(0xD800 <= ord(letter) < 0xE000 for letter in text):
         raise ValueError("The text holds signs that are no letters.")
-    defines, options = given.get("defines") or {}, given.get("options") or []
+    defines, options = request.get("defines") or {}, request.get("options") or []
     if not isinstance(defines, dict) or len(defines) > _DEFINES:
         raise ValueError("The macros are no object of names and values.")
-    if not all(name.isidentifier() and isinstance(one, int | float | str) for name, one in defines.items()):
+    if not all(
+        name.isidentifier() and isinstance(value, int | float | str) for name, value in defines.items()
+    ):
         raise ValueError("A macro has no name, or no value.")
-    if not isinstance(options, list) or not all(isinstance(one, str) for one in options):
+    if not isinstance(options, list) or not all(isinstance(option, str) for option in options):
         raise ValueError("The options are no list of words.")
     if kernel is not None and not isinstance(kernel, str):
         raise ValueError("The kernel's name is no text.")

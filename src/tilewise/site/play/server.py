@@ -1,7 +1,7 @@
-"""The server of ``tilewise play``, for this machine alone.
+"""The server of ``tilewise play``, for this machine only.
 
-In: the folder of built styles and scripts, and perhaps a text. Out: the Playground, and answers to its
-requests to compile. It serves these files and no others.
+In: the folder of built styles and scripts, and optionally a kernel. Out: the Playground, and answers to its
+compile requests. It serves no other files.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _KINDS = {
     ".html": "text/html; charset=utf-8",
 }
 _CONNECTION_S = 30
-"""How long a connection may be silent."""
+"""Timeout of an idle connection."""
 
 
 class PlayServer(ThreadingHTTPServer):
@@ -37,10 +37,10 @@ class PlayServer(ThreadingHTTPServer):
 
     Args:
         assets: the folder of styles and scripts.
-        port: where; 0: any free port.
-        text: what the editor holds at first; None: an example.
-        file: the file that it comes from; may be empty.
-        compiler: compiles.
+        port: its port; 0 means any free one.
+        text: the editor's initial text; None means an example.
+        file: the name of the text's file; may be empty.
+        compiler: None means a new one.
     """
 
     daemon_threads = True
@@ -78,7 +78,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        """The page and its files."""
+        """Send the page or one of its files."""
         if not self.server.requests.is_own_host(self.headers.get("Host", "")):
             self._answer(403, b"Only pages of this machine are answered.", ".txt")
             return
@@ -91,13 +91,13 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, *known[path])
         elif path == "/examples.json":
             self._answer(200, examples(), ".json")
-        elif path.startswith("/assets/") and (found := self._asset(path.removeprefix("/assets/"))):
-            self._answer(200, found.read_bytes(), found.suffix)
+        elif path.startswith("/assets/") and (asset := self._asset(path.removeprefix("/assets/"))):
+            self._answer(200, asset.read_bytes(), asset.suffix)
         else:
             self._answer(404, b"There is no such page.", ".txt")
 
     def do_POST(self) -> None:
-        """A request to compile."""
+        """Answer a compile request."""
         if urlsplit(self.path).path != "/compile":
             self._answer(404, b"There is no such page.", ".txt")
             return
@@ -110,11 +110,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _asset(self, inside: str) -> Path | None:
         try:
-            found = (self.server.assets / inside).resolve()
-            is_ours = found.is_relative_to(self.server.assets) and found.is_file()
+            path = (self.server.assets / inside).resolve()
+            is_ours = path.is_relative_to(self.server.assets) and path.is_file()
         except (OSError, ValueError):
             return None
-        return found if is_ours and found.suffix in _KINDS else None
+        return path if is_ours and path.suffix in _KINDS else None
 
     def _answer(self, status: int, content: bytes, kind: str) -> None:
         self.send_response(status)

@@ -1,11 +1,10 @@
-// Bundles the site's styles and scripts with esbuild, and cuts its fonts to the letters of an English text.
-// In: --modules (the folder that holds node_modules), --kinds (the folder with a folder for each kind of figure),
-// --generated (the folder of theme.css, which has the colours, the layout.json, sentences.js and stepping.js of the
-// simulator, and the judging.js of puzzles), --out.
+// Bundles the site's styles and scripts with esbuild, and subsets its fonts to the letters of English text.
+// In: --modules (the folder with node_modules), --kinds (with a folder for each kind of figure), --generated (with
+// theme.css, which has the colours; the simulator's layout.json, sentences.js and stepping.js; and judging.js of the
+// puzzles), --out.
 // Out: tilewise.css, tilewise.js, feedback.js, run.js, run_worker.js, compiler_worker.js, offline.js, play.js, edit.js,
-// editor.js, solve.js, trace.js, figures.js, plotly.js and fonts/*.woff2 in --out, and a script for each kind whose own
-// is named draw_on_demand.js.
-// Which folders to use, and when to build at all, is left to tilewise/site/frontend.py.
+// editor.js, solve.js, trace.js, figures.js, plotly.js and fonts/*.woff2 in --out, and a script for each kind that has
+// a draw_on_demand.js. tilewise/site/frontend.py decides which folders to use and when to build.
 
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";

@@ -1,7 +1,6 @@
-"""Bit fields: one number as several floating-point formats hold it, bit by bit.
+"""Bit fields: the bits of one number in several floating-point formats.
 
-In: formats, and for each number the bits that each format holds. Out: a Figure whose slider chooses the
-number.
+In: formats, and the bits of each number in each format. Out: a Figure whose slider selects the number.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from tilewise.figures.figure import Figure
 ROW, NARROW_ROW = 32, 52
 """Height of a format's row in px."""
 AROUND = 116
-"""Height of the heads, the slider and the space between them in px."""
+"""Height of the headings, the slider and the gaps in px."""
 
 
 @dataclass(frozen=True)
@@ -22,25 +21,25 @@ class BitFormat:
     """A floating-point format: a sign, then an exponent, then a fraction."""
 
     name: str
-    """Stands before its bits."""
+    """Shown before its bits."""
     exponent_bits: int
-    """Bits of the exponent."""
+    """Number of exponent bits."""
     fraction_bits: int
-    """Bits of the fraction."""
+    """Number of fraction bits."""
 
     def parted(self, bits: str) -> str:
-        """The bits with a space between the fields."""
+        """Return the bits with spaces between the fields."""
         return f"{bits[0]} {bits[1 : 1 + self.exponent_bits]} {bits[1 + self.exponent_bits :]}"
 
 
 @dataclass(frozen=True)
 class Held:
-    """What a format makes of a number."""
+    """A number in a format."""
 
     bits: str
-    """Its bits, the sign first."""
+    """Its bits, sign first."""
     said: str
-    """What they stand for, in a few words."""
+    """Its value, in a few words."""
 
 
 def bit_fields(
@@ -56,30 +55,30 @@ def bit_fields(
 
     Args:
         formats: from top to bottom.
-        numbers: by what the slider says, in its order: what each of the formats makes of that number.
+        numbers: for each label of the slider, in order, the number in each format.
         start: the number shown first.
-        title: what is to be seen, as a statement.
-        caption: what the figure shows, read alone.
-        step_name: what the slider sets.
+        title: what the reader should see, as a statement.
+        caption: what the figure shows; self-contained.
+        step_name: label of the slider.
 
     Raises:
-        ValueError: nothing is to be drawn, the start is no number, or bits do not fit their format.
+        ValueError: there are no formats, the start is not a number, or bits do not match their format.
     """
     if not formats or start not in numbers:
         raise ValueError(f"bit_fields needs formats and a start among {', '.join(numbers)}, not {start!r}")
     for number, rows in numbers.items():
         if len(rows) != len(formats):
             raise ValueError(f"{number} is held in {len(rows)} ways, and there are {len(formats)} formats")
-        for form, held in zip(formats, rows, strict=True):
+        for form, value in zip(formats, rows, strict=True):
             wanted = 1 + form.exponent_bits + form.fraction_bits
-            if len(held.bits) != wanted or set(held.bits) - {"0", "1"}:
-                raise ValueError(f"{number} in {form.name} is {held.bits!r}: give {wanted} of 0 and 1")
-    fields = [f"{one.name} ({one.exponent_bits} and {one.fraction_bits})" for one in formats]
+            if len(value.bits) != wanted or set(value.bits) - {"0", "1"}:
+                raise ValueError(f"{number} in {form.name} is {value.bits!r}: give {wanted} of 0 and 1")
+    fields = [f"{form.name} ({form.exponent_bits} and {form.fraction_bits})" for form in formats]
     steps = tuple(
         f"{step_name} {number}: "
         + "; ".join(
-            f"{form.name} {form.parted(held.bits)}, {held.said}"
-            for form, held in zip(formats, rows, strict=True)
+            f"{form.name} {form.parted(value.bits)}, {value.said}"
+            for form, value in zip(formats, rows, strict=True)
         )
         + "."
         for number, rows in numbers.items()
@@ -94,13 +93,17 @@ def bit_fields(
         kind="bit_fields",
         spec={
             "formats": [
-                {"name": one.name, "exponent": one.exponent_bits, "fraction": one.fraction_bits}
-                for one in formats
+                {
+                    "name": form.name,
+                    "exponent": form.exponent_bits,
+                    "fraction": form.fraction_bits,
+                }
+                for form in formats
             ],
             "step_name": step_name,
             "start": list(numbers).index(start),
             "numbers": [
-                {"label": label, "rows": [{"bits": held.bits, "said": held.said} for held in rows]}
+                {"label": label, "rows": [{"bits": value.bits, "said": value.said} for value in rows]}
                 for label, rows in numbers.items()
             ],
         },

@@ -1,5 +1,5 @@
-// Bits of a number in several formats, one cell a bit; where exponent and fraction meet, all rows are in line.
-// In: the specification that tilewise.figures.bit_fields wrote. Out: a View. Only shows bits that were computed.
+// Bits of a number in several formats, one cell per bit, aligned where exponent and fraction meet.
+// In: the specification of tilewise.figures.bit_fields. Out: a View. Only shows precomputed bits.
 
 import { slider } from "tilewise-figures/controls.js";
 import { element } from "tilewise-figures/dom.js";

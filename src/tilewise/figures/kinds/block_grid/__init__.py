@@ -1,7 +1,7 @@
-"""The grid and block explorer: who is who in a launch, flat or in space.
+"""The grid and block explorer: the threads of a launch in 2-D or 3-D.
 
-In: a grid and a block, perhaps the problem's extent. Out: a Figure whose script has sliders for all sizes, a
-2-D/3-D switch and a selected thread.
+In: a grid and a block, optionally the problem's extent. Out: a Figure whose script has sliders for all sizes,
+a 2-D/3-D switch and a selected thread.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from tilewise.figures.dims import MAX_BLOCK_THREADS, WARP, Dims, dims, total
 from tilewise.figures.figure import Figure
 
 HEIGHT, NARROW_HEIGHT = 492, 768
-"""Pixels on a wide and on a narrow page: sliders change the launch, and its cells fit into what there is."""
+"""Height in px on a wide and a narrow page; cells are scaled to it when sliders change the launch."""
 DATA_HEIGHT = 26
-"""Pixels of the sliders for the problem's extent; a narrow page has room for them beside the others."""
+"""Height in px of the sliders for the problem's extent; a narrow page has room for them already."""
 MAX_THREADS = 1024
-"""Threads that are drawn, in cells large enough to point at; of a larger launch the first ones are, and the
-figure says so."""
+"""Most threads that are drawn, in cells large enough to point at; the figure says if it omits some."""
 
 
 def block_grid(
@@ -37,14 +36,14 @@ def block_grid(
     Args:
         grid: blocks in x, y, z.
         block: threads in x, y, z.
-        title: what is to be seen, as a statement.
-        caption: what the figure shows, read alone.
+        title: what the reader should see, as a statement.
+        caption: what the figure shows; self-contained.
         extent: cells of the problem in x, y, z; threads outside are idle and hatched.
         axes: the lesson's names of x, y and z, e.g. ``("col", "row")``.
-        view: which view stands first.
+        view: the initial view.
 
     Raises:
-        ValueError: a size is no size or a block holds more than 1,024 threads.
+        ValueError: a size is invalid or a block has more than 1,024 threads.
     """
     grid_dims, block_dims = dims(grid, "grid"), dims(block, "block")
     if total(block_dims) > MAX_BLOCK_THREADS:
@@ -75,18 +74,18 @@ def block_grid(
 
 
 def launch_text(grid: Dims, block: Dims, extent: Dims | None) -> str:
-    """Return a launch in a few sentences, with its idle threads counted over all of it."""
+    """Describe a launch in a few sentences, with its total number of idle threads."""
     blocks, per_block = total(grid), total(block)
     warps = -(-per_block // WARP)
-    said = (
+    launch = (
         f"A grid of {_by(grid)} blocks, each of {_by(block)} threads: {blocks:,} blocks, "
         f"{blocks * per_block:,} threads, {warps:,} {'warp' if warps == 1 else 'warps'} in each block."
     )
     if extent is None:
-        return said
+        return launch
     covered = math.prod(min(extent[axis], grid[axis] * block[axis]) for axis in range(3))
     idle = blocks * per_block - covered
-    return f"{said} The problem has {_by(extent)} cells: {covered:,} threads work, {idle:,} are idle."
+    return f"{launch} The problem has {_by(extent)} cells: {covered:,} threads work, {idle:,} are idle."
 
 
 def _by(size: Dims) -> str:
@@ -95,7 +94,7 @@ def _by(size: Dims) -> str:
 
 
 def _block_texts(grid: Dims, block: Dims, extent: Dims | None, names: Sequence[str]) -> tuple[str, ...]:
-    """Return a line for each block, up to 64 of them: where its threads stand, and how many are idle."""
+    """Return a line for each of the first 64 blocks: its range of threads, and how many are idle."""
     per_block, shown = total(block), min(total(grid), 64)
     used = [axis for axis in range(3) if grid[axis] * block[axis] > 1] or [0]
     texts = []
@@ -114,7 +113,7 @@ def _block_texts(grid: Dims, block: Dims, extent: Dims | None, names: Sequence[s
 
 
 def _ends(grid: Dims, block: Dims, extent: Dims | None) -> dict[str, list[int]]:
-    """Return the sliders' last values: never below what the figure starts with."""
+    """Return the sliders' maxima, which are at least the start values."""
     flat = total(grid) == grid[0] and total(block) == block[0]
     usual = {"grid": (8, 4, 3), "block": (64 if flat else 16, 8, 4), "extent": (64 if flat else 20, 12, 6)}
     starts = {"grid": grid, "block": block} | ({"extent": extent} if extent else {})

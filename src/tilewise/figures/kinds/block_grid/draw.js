@@ -1,6 +1,6 @@
-// The grid and block explorer: one launch, one selected thread, seen flat or in space.
-// In: the specification that tilewise.figures.block_grid wrote. Out: a View. Sizes and selection are kept when the
-// view changes, and for the rest of the visit.
+// The grid and block explorer: one launch, one selected thread, in 2-D or 3-D.
+// In: the specification of tilewise.figures.block_grid. Out: a View. Sizes and selection persist when the view changes,
+// and for the rest of the visit.
 
 import { choice, slider, stepper } from "tilewise-figures/controls.js";
 import { element, grouped } from "tilewise-figures/dom.js";

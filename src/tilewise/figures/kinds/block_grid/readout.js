@@ -1,5 +1,5 @@
-// Says who a thread is, with the arithmetic spelled out.
-// In: a thread, the launch. Out: elements. Holds no state.
+// Describes a thread's indices, with the arithmetic spelled out.
+// In: a thread, the launch. Out: elements. Stateless.
 
 import { element, grouped } from "tilewise-figures/dom.js";
 import { WARP, usedAxes, works } from "tilewise-figures/launch.js";

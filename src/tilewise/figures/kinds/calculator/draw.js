@@ -1,5 +1,5 @@
 // Sliders, bars and a verdict: a model whose every answer was computed when the page was built.
-// In: the specification that tilewise.figures.calculator wrote. Out: a View. Only looks answers up.
+// In: the specification of tilewise.figures.calculator. Out: a View. Only looks answers up.
 
 import { names, slider } from "tilewise-figures/controls.js";
 import { element, escaped, grouped } from "tilewise-figures/dom.js";

@@ -1,1 +1,1 @@
-"""Charts that Plotly draws: lines, bars, heat maps, and those in steps."""
+"""Charts that Plotly draws: lines, bars and heat maps, optionally with a slider."""

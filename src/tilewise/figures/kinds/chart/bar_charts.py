@@ -1,7 +1,7 @@
 """Horizontal bars with their labels on the left and their values at the end.
 
 In: numbers by label, or by label and series. Out: a Figure of kind ``chart``. Predictions and waste are
-hatched, so that colour is not the only sign.
+hatched, so that colour is not the only cue.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ def bars(
 
     Args:
         values: number by label; or, for groups, numbers by series by label.
-        title: what is to be seen, as a statement.
-        caption: what the figure shows, read alone.
-        x: what the bars' length shows, with its unit.
+        title: what the reader should see, as a statement.
+        caption: what the figure shows; self-contained.
+        x: label of the value axis, with its unit.
         role: the role of all bars.
-        roles: role by label, or by series for groups, where they differ.
-        value_range: ends of the axis.
-        form: how a value is written, in Python's format language; by default with four digits.
+        roles: role by label, or by series for groups, if they differ.
+        value_range: limits of the axis.
+        form: Python format of a value; by default with four digits.
 
     Raises:
         ValueError: there are no bars, groups differ in their series, or a value is negative.
@@ -50,10 +50,10 @@ def bars(
     names = list(next(iter(table.values())))
     if any(list(row) != names for row in table.values()):
         raise ValueError(f"each group needs the same series in the same order: {names}")
-    every = np.array([[float(row[name]) for name in names] for row in table.values()])
-    if (every < 0).any():
+    numbers = np.array([[float(row[name]) for name in names] for row in table.values()])
+    if (numbers < 0).any():
         raise ValueError("bars start at 0 and need values that are not negative")
-    ends = value_range or (0.0, 1.04 * (float(every.max()) or 1.0))
+    ends = value_range or (0.0, 1.04 * (float(numbers.max()) or 1.0))
     labels = ["<br>".join(textwrap.wrap(label, 22)) for label in table]
     data = [
         _bars_of(labels, [row[name] for row in table.values()], name, (roles or {}).get, role, form)
@@ -63,8 +63,8 @@ def bars(
     tall = 96 + 34 * rows + 10 * len(labels) + (26 if len(names) > 1 else 0)
     layout = base_layout(tall)
     layout["xaxis"] = axis(x, ends=ends)
-    # A value stands behind the end of its bar, if need be past the axis.
-    layout["margin"]["r"] = 16 + 8 * max(len(_written(float(value), form)) for value in every.flat)
+    # A value follows the end of its bar, past the axis if necessary.
+    layout["margin"]["r"] = 16 + 8 * max(len(_written(float(value), form)) for value in numbers.flat)
     layout["yaxis"] = {
         "autorange": "reversed",
         "automargin": True,
@@ -92,7 +92,7 @@ def bars(
 def _bars_of(
     labels: list[str], values: list[float], name: str, role_of: Any, role: str, form: str | None
 ) -> dict[str, Any]:
-    chosen = (
+    bar_roles = (
         [role_of(name) or role] * len(labels)
         if name
         else [role_of(label.replace("<br>", " ")) or role for label in labels]
@@ -110,10 +110,13 @@ def _bars_of(
         "constraintext": "none",
         "hoverinfo": "skip",
         "marker": {
-            "color": [theme.token(one, 0.25) if one == "predicted" else theme.token(one) for one in chosen],
-            "line": {"width": 1.5, "color": [theme.token(one) for one in chosen]},
+            "color": [
+                theme.token(bar_role, 0.25) if bar_role == "predicted" else theme.token(bar_role)
+                for bar_role in bar_roles
+            ],
+            "line": {"width": 1.5, "color": [theme.token(bar_role) for bar_role in bar_roles]},
             "pattern": {
-                "shape": ["/" if one in ("predicted", "waste") else "" for one in chosen],
+                "shape": ["/" if bar_role in ("predicted", "waste") else "" for bar_role in bar_roles],
                 "size": 6,
                 "solidity": 0.35,
                 "fgcolor": theme.token("surface"),

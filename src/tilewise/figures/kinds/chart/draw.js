@@ -1,5 +1,5 @@
-// A Plotly chart: in the page's colours and type, with a slider where it has frames.
-// In: the specification that tilewise.figures wrote, role tokens for colours. Out: a View.
+// A Plotly chart in the page's colours and font, with a slider if it has frames.
+// In: the specification of tilewise.figures, with role tokens for colours. Out: a View.
 
 import { steps as stepsControl } from "tilewise-figures/controls.js";
 import { element } from "tilewise-figures/dom.js";

@@ -1,7 +1,7 @@
-"""Heat maps of matrices side by side, with a slider where they come in steps.
+"""Heat maps of matrices side by side, with a slider if they have steps.
 
-In: matrices, or stacks of them, with names. Out: a Figure of kind ``chart``; on a narrow screen the maps
-stand one below the other. Every step shares one scale, so that a colour means the same value throughout.
+In: matrices, or stacks of them, with names. Out: a Figure of kind ``chart``; on a narrow screen the maps are
+stacked. All steps share one scale, so that a colour always means the same value.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ def heat_map(
     """Return one to three heat maps.
 
     Args:
-        matrices: by name, rows by columns; or, with ``steps``, steps by rows by columns.
-        title: what is to be seen, as a statement.
-        caption: what the figure shows, read alone.
-        x: what the columns are, for all maps or by name.
-        y: what the rows are, for all maps or by name.
+        matrices: by name, of shape (rows, columns); with ``steps``, (steps, rows, columns).
+        title: what the reader should see, as a statement.
+        caption: what the figure shows; self-contained.
+        x: label of the columns, for all maps or by name.
+        y: label of the rows, for all maps or by name.
         steps: label of each step, e.g. temperatures.
-        step_name: what the slider sets.
+        step_name: label of the slider.
         start: the step shown first.
-        ranges: ends of a map's scale by name; by default its smallest and largest value over all steps.
-        role: the role whose colour is the high end; the ground is the low end.
-        form: how a value is written.
-        key: whether a bar beside each map says which value a colour has; without it the caption must.
+        ranges: limits of a map's scale by name; by default its minimum and maximum over all steps.
+        role: the role of the high end's colour; the low end has the background's.
+        form: Python format of a value.
+        key: whether each map has a colour bar; without it the caption must explain the colours.
         height: height in px on a wide screen.
-        alt: the text alternative; by default made from names, sizes and ranges.
+        alt: the text alternative; by default names, sizes and ranges.
 
     Raises:
-        ValueError: a matrix has another number of steps than ``steps``, or is not a matrix.
+        ValueError: a matrix has not as many steps as ``steps``, or the wrong number of dimensions.
     """
     if not 1 <= len(matrices) <= 3:
         raise ValueError(f"a heat map shows one to three matrices, not {len(matrices)}")
@@ -68,7 +68,7 @@ def heat_map(
     data: list[dict[str, Any]] = []
     layout = base_layout(height)
     layout["margin"] |= {"t": 34}
-    wide, narrow = _places(len(stacks), key), _stacked(len(stacks), key)
+    wide, narrow = _side_by_side(len(stacks), key), _stacked(len(stacks), key)
     layout["annotations"] = []
     shared = None
     patch: dict[str, Any] = {"layout": {"annotations": []}, "traces": []}
@@ -108,7 +108,7 @@ def heat_map(
     return Figure(
         title=title,
         caption=caption,
-        alt=alt or _said(stacks),
+        alt=alt or _alt(stacks),
         height=height + slider,
         narrow_height=min(2000, (300 if len(stacks) > 1 else 340) * len(stacks) + slider + 60),
         kind="chart",
@@ -130,21 +130,21 @@ def _stack(name: str, values: npt.ArrayLike, steps: Sequence[Any] | None) -> Flo
 Place = tuple[tuple[float, float], tuple[float, float]]
 
 
-def _places(count: int, key: bool) -> list[Place]:
-    """Side by side; behind each map there is room for its key, or only for the next map's axis."""
-    share = 1.0 / count if key else 1.0 / (0.8 * count + 0.2 * (count - 1))
-    width = share * (0.8 if count > 1 or not key else 0.9)
-    return [((at * share, at * share + width), (0.0, 1.0)) for at in range(count)]
+def _side_by_side(count: int, key: bool) -> list[Place]:
+    """Maps side by side, with room for each map's colour bar or the next map's axis."""
+    pitch = 1.0 / count if key else 1.0 / (0.8 * count + 0.2 * (count - 1))
+    width = pitch * (0.8 if count > 1 or not key else 0.9)
+    return [((at * pitch, at * pitch + width), (0.0, 1.0)) for at in range(count)]
 
 
 def _stacked(count: int, key: bool) -> list[Place]:
-    share = 1.0 / count
+    pitch = 1.0 / count
     return [
         (
             (0.0, 0.8 if key else 1.0),
             (
-                1 - (at + 1) * share + (0.14 if at < count - 1 else 0.0) * share,
-                1 - at * share - 0.1 * share * (at > 0),
+                1 - (at + 1) * pitch + (0.14 if at < count - 1 else 0.0) * pitch,
+                1 - at * pitch - 0.1 * pitch * (at > 0),
             ),
         )
         for at in range(count)
@@ -211,7 +211,7 @@ def _map(
     return trace
 
 
-def _said(stacks: Mapping[str, Floats]) -> str:
+def _alt(stacks: Mapping[str, Floats]) -> str:
     parts = [
         f"{name} has {stack.shape[1]} rows and {stack.shape[2]} columns, with values from "
         f"{np.nanmin(stack):.3g} to {np.nanmax(stack):.3g}"
@@ -223,7 +223,7 @@ def _said(stacks: Mapping[str, Floats]) -> str:
 def _texts(
     stacks: Mapping[str, Floats], steps: Sequence[Any] | None, step_name: str, form: str
 ) -> tuple[str, ...]:
-    """Return a line a step; small matrices are written out, large ones by range."""
+    """Return one line per step, with small matrices in full and the range of large ones."""
 
     def written(name: str, matrix: Floats) -> str:
         if matrix.size <= MAX_CELLS_WITH_NUMBERS:

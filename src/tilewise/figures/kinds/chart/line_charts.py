@@ -1,6 +1,6 @@
-"""Lines and points against an axis, each labelled where it ends.
+"""Lines and points, each labelled at its end.
 
-In: series with roles, perhaps reference lines. Out: a Figure of kind ``chart``. Measured series are solid
+In: series with roles, optionally reference lines. Out: a Figure of kind ``chart``. Measured series are solid
 with filled marks, predicted ones dashed with open marks.
 """
 
@@ -25,31 +25,31 @@ _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross")
 _DASHES = ("solid", "dot", "dashdot", "longdash")
 _PREDICTED_DASHES = ("dash", "dashdot", "longdash")
 _LETTER, _CLEAR = 0.015, 0.036
-"""A letter beside a line's end, and what a label keeps from lines: shares of a chart's width and height."""
+"""Width of a letter, and distance of a label from lines, as fractions of a chart's width and height."""
 _MARGINS = 66
-"""What the axis below a chart and the space above it take of its height, in px."""
+"""Height of the axis below a chart and the space above it, in px."""
 _Line = tuple[Floats, Floats]
-"""Points from left to right, as shares of a chart's width and height."""
+"""Points from left to right, as fractions of a chart's width and height."""
 
 
 @dataclass(frozen=True)
 class Series:
-    """One line, or one cloud of points."""
+    """A line, or a scatter of points."""
 
     label: str
-    """Stands beside its end."""
+    """Shown at its end."""
     x: Numbers
     """In the unit of the x axis."""
     y: Numbers
     """In the unit of the y axis."""
     role: str = "measured"
-    """``predicted`` is drawn dashed with open marks, every other role solid with filled ones."""
+    """``predicted`` is dashed with open marks, every other role solid with filled marks."""
     line: bool = True
-    """Whether the points are joined."""
+    """Whether the points are connected."""
     marks: bool = True
-    """Whether the points are marked."""
+    """Whether the points have marks."""
     names: Sequence[str] = ()
-    """What each point is, shown on hover and tap. A series with names is labelled above the chart."""
+    """Names of the points, shown on hover and tap. A series with names is labelled above the chart."""
     size: int = 8
     """Diameter of a mark in px."""
 
@@ -59,13 +59,13 @@ class Mark:
     """A reference line across the chart."""
 
     label: str
-    """Stands at its end."""
+    """Shown at its end."""
     x: float | None = None
-    """Where a vertical line stands; give x or y."""
+    """Position of a vertical line; give x or y."""
     y: float | None = None
-    """Where a horizontal line stands."""
+    """Position of a horizontal line."""
     role: str = "muted"
-    """The role whose colour it takes."""
+    """The role of its colour."""
 
 
 def line_chart(
@@ -84,11 +84,11 @@ def line_chart(
     """Return a chart of lines or points.
 
     Args:
-        series: what is drawn; labels stand beside the lines.
-        title: what is to be seen, as a statement.
-        caption: what the figure shows, read alone.
-        x: what the x axis shows, with its unit.
-        y: what the y axis shows, with its unit.
+        series: the lines or points, labelled at their ends.
+        title: what the reader should see, as a statement.
+        caption: what the figure shows; self-contained.
+        x: label of the x axis, with its unit.
+        y: label of the y axis, with its unit.
         log_x: whether x is logarithmic.
         log_y: whether y is logarithmic.
         y_range: ends of the y axis; by default all points with a margin, and 0 on a linear axis.
@@ -96,10 +96,10 @@ def line_chart(
         height: height in px.
 
     Raises:
-        ValueError: a series is empty, its x, y and names differ in length, or a log axis meets a number that
+        ValueError: a series is empty, its x, y and names differ in length, or a log axis has a value that
             is not positive.
     """
-    points = [_points(one, log_x, log_y) for one in series]
+    points = [_points(entry, log_x, log_y) for entry in series]
     if not points:
         raise ValueError("a line chart needs at least one series")
     xs = np.concatenate(
@@ -113,31 +113,31 @@ def line_chart(
     data: list[dict[str, Any]] = []
     notes: list[dict[str, Any]] = []
     seen: dict[str, int] = {}
-    for one, (px, py) in zip(series, points, strict=True):
-        nth = seen.get(one.role, 0)
-        seen[one.role] = nth + 1
-        data.append(_trace(one, px, with_origins(one.y), nth, x, y))
-        if not one.names:
-            last = max(np.flatnonzero(np.isfinite(px + py)), default=-1)  # NaN makes a gap, also at the end
-            notes.append(_direct(one.label, px[last], py[last], one.role, log_x, log_y))
-    labelled = [(one, pair) for one, pair in zip(series, points, strict=True) if not one.names]
+    for entry, (px, py) in zip(series, points, strict=True):
+        nth = seen.get(entry.role, 0)
+        seen[entry.role] = nth + 1
+        data.append(_trace(entry, px, with_origins(entry.y), nth, x, y))
+        if not entry.names:
+            last = max(np.flatnonzero(np.isfinite(px + py)), default=-1)  # NaN makes a gap, even at the end
+            notes.append(_direct(entry.label, px[last], py[last], entry.role, log_x, log_y))
+    labelled = [(entry, pair) for entry, pair in zip(series, points, strict=True) if not entry.names]
     lines, points_only, labels = [], [], []
-    for note, (one, (px, py)) in zip(notes, labelled, strict=True):
-        along, up = _share(px, horizontal, log_x), _share(py, vertical, log_y)
-        if one.line and np.all(np.diff(px) >= 0):
+    for note, (entry, (px, py)) in zip(notes, labelled, strict=True):
+        along, up = _fraction(px, horizontal, log_x), _fraction(py, vertical, log_y)
+        if entry.line and np.all(np.diff(px) >= 0):
             lines.append((note, (along, up)))
-        elif not one.line:
+        elif not entry.line:
             points_only.append((note, (along[-1:], up[-1:])))
-            right = along[-1] + _LETTER * (len(one.label) + 1)
+            right = along[-1] + _LETTER * (len(entry.label) + 1)
             labels.append((np.array([along[-1], right]), np.full(2, up[-1])))
     for note, own in lines:
         others = [line for _, line in lines if line is not own]
-        note.update(_place(own, [*others, *labels], note["text"], height - _MARGINS))
-    for note, own in points_only:  # beside its point, and off a line that passes there
-        note.update(_place(own, [line for _, line in lines], note["text"], height - _MARGINS))
+        note.update(_label_position(own, [*others, *labels], note["text"], height - _MARGINS))
+    for note, own in points_only:  # next to its point, clear of lines
+        note.update(_label_position(own, [line for _, line in lines], note["text"], height - _MARGINS))
     shapes, extra = _marks(marks, log_x, log_y)
     layout = base_layout(height)
-    longest = max((len(one.label) for one, _ in labelled), default=0)
+    longest = max((len(entry.label) for entry, _ in labelled), default=0)
     if len(labelled) < len(series):
         layout["meta"] = {**layout.get("meta", {}), "key": True}
     layout["margin"]["r"] = min(220, 16 + 8 * longest)
@@ -147,29 +147,29 @@ def line_chart(
     return Figure(
         title=title,
         caption=caption,
-        alt=f"Line chart of {y} against {x}: {', '.join(one.label for one in series)}. "
+        alt=f"Line chart of {y} against {x}: {', '.join(entry.label for entry in series)}. "
         "The points are listed below.",
         height=height,
         narrow_height=height + 40,
         kind="chart",
         spec={"data": data, "layout": layout},
-        steps=tuple(_row(one.label, px, py) for one, (px, py) in zip(series, points, strict=True)),
+        steps=tuple(_row(entry.label, px, py) for entry, (px, py) in zip(series, points, strict=True)),
     )
 
 
-def _points(one: Series, log_x: bool, log_y: bool) -> tuple[Floats, Floats]:
-    x, y = np.atleast_1d(np.asarray(one.x, float)), np.atleast_1d(np.asarray(one.y, float))
+def _points(series: Series, log_x: bool, log_y: bool) -> tuple[Floats, Floats]:
+    x, y = np.atleast_1d(np.asarray(series.x, float)), np.atleast_1d(np.asarray(series.y, float))
     if x.shape != y.shape or x.ndim != 1 or x.size == 0:
         raise ValueError(
-            f"series {one.label!r} needs as many x as y, at least one; it has {x.shape} and {y.shape}"
+            f"series {series.label!r} needs as many x as y, at least one; it has {x.shape} and {y.shape}"
         )
-    if one.names and len(one.names) != x.size:
-        raise ValueError(f"series {one.label!r} has {x.size} points, but names for {len(one.names)}")
-    theme.colour(one.role)
+    if series.names and len(series.names) != x.size:
+        raise ValueError(f"series {series.label!r} has {x.size} points, but names for {len(series.names)}")
+    theme.colour(series.role)
     for name, log, values in (("x", log_x, x), ("y", log_y, y)):
         if log and not (values > 0).all():
             raise ValueError(
-                f"series {one.label!r} has {name} = {values.min():g}; a log axis takes positive numbers"
+                f"series {series.label!r} has {name} = {values.min():g}; a log axis takes positive numbers"
             )
     return x, y
 
@@ -185,7 +185,7 @@ def _span(values: Floats, log: bool, floor: float | None) -> Range:
 
 
 def _powers_of_two(values: Floats) -> dict[str, Any]:
-    """Ticks at the values themselves where all are powers of two, few and short; else none."""
+    """Ticks at the values if all are powers of two, few and short; otherwise no setting."""
     at = np.unique(values)
     if not 3 <= len(at) <= 8 or at[-1] > 4096 or not np.all(np.log2(at) % 1 == 0):
         return {}
@@ -193,30 +193,30 @@ def _powers_of_two(values: Floats) -> dict[str, Any]:
 
 
 def _trace(
-    one: Series, x: Floats, y: Floats | list[float], nth: int, x_name: str, y_name: str
+    series: Series, x: Floats, y: Floats | list[float], nth: int, x_name: str, y_name: str
 ) -> dict[str, Any]:
-    open_marks = one.role == "predicted"
+    open_marks = series.role == "predicted"
     dashes = _PREDICTED_DASHES if open_marks else _DASHES
     symbol = _SYMBOLS[nth % len(_SYMBOLS)] + ("-open" if open_marks else "")
-    mode = "+".join(["lines"] * one.line + ["markers"] * (one.marks or not one.line))
-    named = {"text": [escape(name).replace("\n", "<br>") for name in one.names]} if one.names else {}
-    title = "<b>%{text}</b>" if one.names else one.label
+    mode = "+".join(["lines"] * series.line + ["markers"] * (series.marks or not series.line))
+    named = {"text": [escape(name).replace("\n", "<br>") for name in series.names]} if series.names else {}
+    title = "<b>%{text}</b>" if series.names else series.label
     return {
         **named,
         "type": "scatter",
-        "name": one.label,
+        "name": series.label,
         "x": x,
         "y": y,
         "mode": mode,
         "line": {
-            "color": theme.token(one.role),
+            "color": theme.token(series.role),
             "width": 2,
             "dash": dashes[nth % len(dashes)],
         },
         "marker": {
             "symbol": symbol,
-            "size": one.size,
-            "color": theme.token(one.role),
+            "size": series.size,
+            "color": theme.token(series.role),
             "line": {"width": 2 if open_marks else 0},
         },
         "cliponaxis": False,
@@ -238,14 +238,14 @@ def _direct(label: str, x: float, y: float, role: str, log_x: bool, log_y: bool)
     }
 
 
-def _share(values: Floats, ends: Range, log: bool) -> Floats:
-    """How far along an axis values lie, from 0 to 1."""
-    along, (low, high) = (np.log10(one) if log else one for one in (values, np.asarray(ends, float)))
+def _fraction(values: Floats, ends: Range, log: bool) -> Floats:
+    """Positions of values along an axis, from 0 to 1."""
+    along, (low, high) = (np.log10(data) if log else data for data in (values, np.asarray(ends, float)))
     return np.asarray((along - low) / (high - low))
 
 
-def _place(own: _Line, others: Sequence[_Line], label: str, height: float) -> dict[str, Any]:
-    """Where a label stands clear: beside its line's end, else a line of text lower or higher, else before it.
+def _label_position(own: _Line, others: Sequence[_Line], label: str, height: float) -> dict[str, Any]:
+    """Find a free position for a label: at its line's end, a text line lower or higher, or before the end.
 
     Args:
         own: the label's line.
@@ -254,16 +254,16 @@ def _place(own: _Line, others: Sequence[_Line], label: str, height: float) -> di
         height: the square's height in px.
 
     Returns:
-        What to change of a label beside the end; nothing where that is as good as any place.
+        Changes to a label at the end; empty if that is the best position.
     """
-    (left, level), long = (float(one[-1]) for one in own), _LETTER * len(label)
+    (left, level), long = (float(axis_values[-1]) for axis_values in own), _LETTER * len(label)
     before = np.linspace(left - long, left, 20)
-    beside = np.interp(before, *own) - level
-    places = [("left", 0.0), ("left", -13.0), ("left", 13.0)]
-    places += [("right", height * beside.max() + 13), ("right", height * beside.min() - 13)]
+    offsets = np.interp(before, *own) - level
+    candidates = [("left", 0.0), ("left", -13.0), ("left", 13.0)]
+    candidates += [("right", height * offsets.max() + 13), ("right", height * offsets.min() - 13)]
 
-    def met(anchor: str, shift: float) -> int:
-        """Of twenty spots of the label, how many have a line behind them or lie outside of the chart."""
+    def overlaps(anchor: str, shift: float) -> int:
+        """Count the label's twenty sample points that overlap a line or are outside the chart."""
         room = before if anchor == "right" else np.linspace(left + _LETTER, left + _LETTER + long, 20)
         count = int((room < 0).sum())
         for along, up in (*others, own):
@@ -271,8 +271,8 @@ def _place(own: _Line, others: Sequence[_Line], label: str, height: float) -> di
             count += int((np.abs(np.interp(inside, along, up) - level - shift / height) < _CLEAR).sum())
         return count
 
-    anchor, shift = min(places, key=lambda place: met(*place))  # of equal ones the first
-    if (anchor, shift) == places[0]:
+    anchor, shift = min(candidates, key=lambda candidate: overlaps(*candidate))  # the first of equal ones
+    if (anchor, shift) == candidates[0]:
         return {}
     return {"xanchor": anchor, "xshift": 9 if anchor == "left" else 4, "yshift": round(shift)}
 
@@ -308,9 +308,9 @@ def _marks(
 
 
 def _row(label: str, x: Floats, y: Floats) -> str:
-    """A line in words, without the gaps that NaN leaves in it."""
-    there = np.isfinite(x) & np.isfinite(y)
-    x, y = x[there], y[there]
+    """A line as text, without NaN values."""
+    finite = np.isfinite(x) & np.isfinite(y)
+    x, y = x[finite], y[finite]
     shown = np.unique(np.linspace(0, len(x) - 1, min(len(x), 40)).astype(int))
     points = "; ".join(f"{number(x[at])}: {number(y[at])}" for at in shown)
     return (

@@ -1,8 +1,7 @@
-"""A slider over charts: the same axes, other data at each step.
+"""A slider over charts with the same axes and different data.
 
-In: charts that share their axes' labels, and a label for each. Out: one Figure of kind ``chart`` with
-frames, whose axes hold all steps so that nothing jumps. It leaves the charts' own layout to the first of
-them.
+In: charts with the same axis labels, and a label for each. Out: one Figure of kind ``chart`` with frames,
+whose axes cover all steps so that nothing jumps. Its layout is the start chart's.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ def stepped_charts(
     """Return charts of the same form as one figure with a slider.
 
     Args:
-        charts: figures that ``line_chart``, ``bars`` or ``heat_map`` made; each is one step.
-        labels: what the slider says at each step.
-        title: what is to be seen, as a statement.
-        caption: what the figure shows, read alone.
-        step_name: what the slider sets.
+        charts: figures of ``line_chart``, ``bars`` or ``heat_map``, one for each step.
+        labels: the slider's label for each step.
+        title: what the reader should see, as a statement.
+        caption: what the figure shows; self-contained.
+        step_name: label of the slider.
         start: the step shown first.
         alt: the text alternative; by default the first chart's.
 
     Raises:
-        ValueError: there are no charts, one is no chart, or they differ in the number of labels or traces.
+        ValueError: there are no charts, one isn't a chart, or the numbers of labels or traces differ.
     """
     if not charts or len(charts) != len(labels) or not 0 <= start < len(charts):
         raise ValueError(

@@ -1,7 +1,7 @@
-"""A floor plan: parts of a machine where they lie, and a slider that lights some of them.
+"""A floor plan: the parts of a machine, and a slider that highlights some of them.
 
-In: parts with places and sizes in cells, levels with roles, and stops that say what is lit and why. Out: a
-Figure in 2-D and 3-D.
+In: parts with positions and sizes in cells, levels with roles, and stops with the highlighted parts and a
+text. Out: a Figure in 2-D and 3-D.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from tilewise.figures.figure import Figure
 from tilewise.figures.values import are_names
 
 MOST_CUBES = 1500
-"""Cubes of the 3-D view."""
+"""Most cubes in the 3-D view."""
 WIDE, NARROW = 686, 316
-"""Pixels that the plan has on a wide and on a narrow page."""
+"""Width of the plan in px on a wide and a narrow page."""
 LARGEST, TALLEST = 40, 460
-"""Pixels of the largest cell, and of the tallest plan."""
+"""Largest side of a cell and largest height of a plan, in px."""
 CONTROLS = 190
-"""Pixels of the key, the text and the controls around the plan."""
+"""Height of the key, the text and the controls in px."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Something with a place."""
+    """A part with a position."""
 
     name: str
-    """Its name, e.g. ``SM 17``; each part has its own."""
+    """Its unique name, e.g. ``SM 17``."""
     level: str
-    """Which level it belongs to."""
+    """Its level."""
     at: tuple[float, float]
-    """Its corner: cells to the right and cells towards the reader."""
+    """Its corner in cells, to the right and towards the reader."""
     size: tuple[int, int] = (1, 1)
-    """Its extent in cells to the right and towards the reader."""
+    """Its size in cells, to the right and towards the reader."""
     height: int = 1
-    """Its extent upwards, in cells of the 3-D view."""
+    """Its height in cells in the 3-D view."""
     label: str = ""
-    """What stands on it, where there is room."""
+    """Text on it, if there is room."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ class Stop:
     """One position of the slider."""
 
     label: str
-    """What the slider says."""
+    """Shown on the slider."""
     lit: tuple[str, ...]
-    """Names of levels or of parts that are lit."""
+    """Names of highlighted levels or parts."""
     text: str
-    """What holds here, in one or two sentences."""
+    """An explanation, in one or two sentences."""
 
 
 def floor_plan(
@@ -67,22 +67,22 @@ def floor_plan(
     """Return a floor plan.
 
     Args:
-        parts: what lies where.
+        parts: the parts with their positions.
         stops: the positions of the slider, in order.
         levels: the levels in the key's order, each with its role.
-        step_name: what the slider sets.
-        title: what is to be seen, as a statement.
-        caption: what the figure shows, read alone.
+        step_name: label of the slider.
+        title: what the reader should see, as a statement.
+        caption: what the figure shows; self-contained.
         start: the stop shown first, from 0.
 
     Raises:
-        ValueError: a level, a role or a lit name is unknown, two parts have one name, or there are too many.
+        ValueError: a level, role or lit name is unknown, a part's name is repeated, or there are too many.
     """
     for role in levels.values():
         theme.colour(role)
     names = [part.name for part in parts]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise ValueError(f"two parts of the floor plan are called {twice!r}; give each a name of its own")
+    if duplicate := next((name for name in names if names.count(name) > 1), None):
+        raise ValueError(f"two parts of the floor plan are called {duplicate!r}; give each a name of its own")
     if stray := next((part for part in parts if part.level not in levels), None):
         raise ValueError(f"the part {stray.name!r} is of level {stray.level!r}; levels are {list(levels)}")
     if not stops or not 0 <= start < len(stops):
@@ -121,7 +121,7 @@ def _extent(parts: Sequence[Part]) -> tuple[float, float]:
 
 
 def _tall(wide: float, deep: float, room: int) -> int:
-    """Pixels of the plan's depth in the largest cells that fit."""
+    """Height of the plan in px with the largest cells that fit."""
     cell = min(LARGEST, room / wide, TALLEST / deep)
     return int(cell * deep) + 8
 

@@ -1,5 +1,5 @@
-// Parts of a machine where they lie, flat or as cubes, and a slider that lights some of them.
-// In: the specification that tilewise.figures.floor_plan wrote. Out: a View.
+// The parts of a machine, flat or as cubes, and a slider that highlights some of them.
+// In: the specification of tilewise.figures.floor_plan. Out: a View.
 
 import { steps as stepsControl } from "tilewise-figures/controls.js";
 import { element, escaped } from "tilewise-figures/dom.js";

@@ -1,7 +1,6 @@
-"""A sector map: the 32 lanes of a warp above the memory that they read, in sectors of one colour each.
+"""A sector map: the 32 lanes of a warp above the memory that they read, coloured by sector.
 
-In: strides and offsets. Out: a Figure that holds the element of every lane for every position of its two
-sliders.
+In: strides and offsets. Out: a Figure with the element of every lane for every position of its two sliders.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from tilewise.models import sectors_of_stride
 LANES, LINE, SECTOR = 32, 32, 8
 """Lanes of a warp, and elements of 4 bytes in a cache line and in a sector."""
 ROW, AROUND, NARROW_AROUND = 18, 220, 248
-"""Height in px of a row of memory, and of all that is around the memory, on a wide and a narrow screen."""
+"""Height in px of a row of memory, and of the rest of the figure on a wide and a narrow screen."""
 
 
 def sector_map(
@@ -28,14 +27,14 @@ def sector_map(
     """Return a figure with 32 lanes, the cache lines that they touch, and sliders for stride and offset.
 
     Args:
-        strides: from lane to lane, in elements of 4 bytes; what the first slider sets.
-        offsets: of lane 0, in elements; what the second one sets.
+        strides: values of the first slider: from lane to lane, in elements of 4 bytes.
+        offsets: values of the second slider: of lane 0, in elements.
         start: the stride and the offset shown first.
-        title: what is to be seen, as a statement.
-        caption: what the figure shows, read alone.
+        title: what the reader should see, as a statement.
+        caption: what the figure shows; self-contained.
 
     Raises:
-        ValueError: the start is no position of the sliders, or a stride or an offset is negative.
+        ValueError: the start is not a position of the sliders, or a stride or an offset is negative.
     """
     if start[0] not in strides or start[1] not in offsets:
         raise ValueError(f"a sector map starts at a stride and an offset of its sliders, not at {start}")
@@ -48,7 +47,9 @@ def sector_map(
     }
     rows = max(max(of) for of in elements.values()) // LINE + 1
     first = (strides[0], offsets[0])
-    shown = dict.fromkeys([(one, start[1]) for one in strides] + [(start[0], one) for one in offsets], first)
+    shown = dict.fromkeys(
+        [(stride, start[1]) for stride in strides] + [(start[0], offset) for offset in offsets], first
+    )
     return Figure(
         title=title,
         caption=caption,
@@ -63,14 +64,16 @@ def sector_map(
             "start": [list(strides).index(start[0]), list(offsets).index(start[1])],
             "rows": rows,
             "elements": list(elements.values()),
-            "said": [_said(*position) for position in elements],
+            "said": [_cost_text(*position) for position in elements],
         },
-        steps=tuple(f"stride {one[0]}, offset {one[1]}: {_said(*one)}" for one in shown),
+        steps=tuple(
+            f"stride {position[0]}, offset {position[1]}: {_cost_text(*position)}" for position in shown
+        ),
     )
 
 
-def _said(stride: int, offset: int) -> str:
-    """What one request fetches and uses."""
+def _cost_text(stride: int, offset: int) -> str:
+    """Describe the bytes that one request fetches and uses."""
     sectors = sectors_of_stride(stride, offset=4 * offset)
     used = 4 * (LANES if stride else 1)
     many = "sector" if sectors == 1 else "sectors"

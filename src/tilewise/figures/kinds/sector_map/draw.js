@@ -1,5 +1,5 @@
-// The lanes of a warp above the memory that they read: a sector has one colour, its unused bytes are hatched.
-// In: the specification that tilewise.figures.sector_map wrote. Out: a View. Only shows elements that were computed.
+// The lanes of a warp above the memory that they read: each sector has one colour, its unused bytes are hatched.
+// In: the specification of tilewise.figures.sector_map. Out: a View. Only shows precomputed elements.
 
 import { slider } from "tilewise-figures/controls.js";
 import { element } from "tilewise-figures/dom.js";

@@ -1,7 +1,7 @@
 """The stepped figure: one slider moves threads, source line, memory and variables together.
 
-In: a traced run, the states of a model, or charts of one form. Out: one Figure with a text for each step, of
-at most 200 KB when it is sent.
+In: a traced run, the states of a model, or charts of the same form. Out: one Figure with a text for each
+step, of at most 200 KB compressed.
 """
 
 from __future__ import annotations
@@ -55,30 +55,30 @@ def stepped(
     start: int = 0,
     blanks: bool = False,
 ) -> Figure:
-    """Return a figure whose slider goes through a run, a model or charts.
+    """Return a figure with a slider through the steps of a run, a model or charts.
 
     Args:
-        subject: a traced run, which knows the shapes of its launch's arrays; ``State``s of a model; or charts
-            of ``line_chart``, ``bars`` or ``heat_map``.
-        labels: with charts, what the slider says at each step.
-        title: what is to be seen, as a statement.
-        caption: what the figure shows, read alone.
-        alt: the text alternative; by default made from the subject.
-        arrays: of a run, the arrays to show, in this order; all by default.
+        subject: a traced run, with the shapes of its launch's arrays; ``State``s of a model; or charts of
+            ``line_chart``, ``bars`` or ``heat_map``.
+        labels: for charts, the slider's label for each step.
+        title: what the reader should see, as a statement.
+        caption: what the figure shows; self-contained.
+        alt: the text alternative; by default generated from the subject.
+        arrays: for a run, the arrays to show, in this order; by default all.
         extent: cells of the problem in x, y, z; threads outside are idle and hatched.
         axes: the lesson's names of x, y and z, e.g. ``("col", "row")``.
-        grid: of a model with threads, its blocks in x, y, z.
-        block: of a model with threads, the threads of a block.
-        cell: of a model, what one of them stands for where that is no thread, e.g. ``"multiply-add"``.
-        source: of a model, the text whose lines the states name.
-        language: the language of that text.
-        view: which view of the threads stands first.
-        step_name: what the slider sets.
+        grid: for a model with threads, its blocks in x, y, z.
+        block: for a model with threads, the threads of a block.
+        cell: for a model, what a cell represents if not a thread, e.g. ``"multiply-add"``.
+        source: for a model, the source whose lines the states name.
+        language: the source's language.
+        view: the initial view of the threads.
+        step_name: label of the slider.
         start: the step shown first, from 0.
-        blanks: of a model, whether a place that holds NaN is drawn empty, and never as written.
+        blanks: for a model, whether NaN elements are drawn empty, and never as written.
 
     Raises:
-        ValueError: the run has no trace, the figure would be too large, or states do not fit together.
+        ValueError: the run has no trace, the figure would be too large, or states do not match.
     """
     if labels is not None or (isinstance(subject, Sequence) and subject and isinstance(subject[0], Figure)):
         return stepped_charts(
@@ -160,7 +160,7 @@ def _of_run(run: Any, spec: dict[str, Any], only: Sequence[str] | None) -> dict[
 
 
 def traced_of(run: Any, launch: Any = None) -> Traced:
-    """Return what a figure takes of a run."""
+    """Return a run in the form that figures need."""
     buffers = [str(name) for name in run.buffers]
     coded = names_of_bf16(_values_of(launch))
     return Traced(
@@ -170,7 +170,7 @@ def traced_of(run: Any, launch: Any = None) -> Traced:
         block=dims(run.block, "block"),
         rows=by_element(run.accesses, run.dtypes, [name in coded for name in buffers]),
         watched=[
-            Values(**{one.name: np.asarray(getattr(seen, one.name)).tolist() for one in fields(Values)})
+            Values(**{field.name: np.asarray(getattr(seen, field.name)).tolist() for field in fields(Values)})
             for seen in run.watched.values()
         ],
         names=list(run.watched),
@@ -187,15 +187,15 @@ def _of_states(
     states: Sequence[State], spec: dict[str, Any], grid: Any, block: Any, source: str, language: str
 ) -> tuple[list[Moment], list[Buffer]]:
     moments, contents = moments_of_states(states)
-    buffers = [Buffer(name, list(held.shape), "model") for name, held in contents.items()]
+    buffers = [Buffer(name, list(array.shape), "model") for name, array in contents.items()]
     spec["arrays"] = [
         {
             "name": name,
-            "shape": list(held.shape),
+            "shape": list(array.shape),
             "space": "model",
-            "start": short(held.ravel().tolist()),
+            "start": short(array.ravel().tolist()),
         }
-        for name, held in contents.items()
+        for name, array in contents.items()
     ]
     spec["watched"] = list(dict.fromkeys(name for state in states for name in state.values))
     spec["hazards"] = []
@@ -214,7 +214,7 @@ def _of_states(
 
 
 def _shapes_of(launch: Any) -> dict[str, tuple[int, ...]]:
-    """The shapes of a launch's arrays by parameter name, as far as its case says them."""
+    """The shapes of a launch's arrays by parameter name, if its case has them."""
     return {
         str(name): tuple(value.shape)
         for name, value in _values_of(launch).items()
@@ -223,7 +223,7 @@ def _shapes_of(launch: Any) -> dict[str, tuple[int, ...]]:
 
 
 def _values_of(launch: Any) -> Mapping[str, Any]:
-    """The values of a launch's case by parameter name, where it has them."""
+    """The values of a launch's case by parameter name; empty if it has none."""
     values = getattr(getattr(launch, "case", None), "values", None)
     return {} if callable(values) or not isinstance(values, Mapping) else values
 

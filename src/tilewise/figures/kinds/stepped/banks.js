@@ -1,5 +1,5 @@
-// The 32 banks of shared memory under one step of one warp: how many words its lanes want of each.
-// In: a moment and a warp. Out: a strip of 32 cells and a sentence. Lanes that want the same word share it.
+// The 32 banks of shared memory in one step of one warp: how many words its lanes request from each.
+// In: a moment and a warp. Out: a strip of 32 cells and a sentence. Lanes that request the same word share it.
 
 import { element } from "tilewise-figures/dom.js";
 

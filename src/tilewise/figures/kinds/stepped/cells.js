@@ -1,5 +1,5 @@
-// Arrays of a stepped figure: which elements a step touches, in which sectors or banks, and what they hold.
-// In: arrays, a moment, what is known. Out: an element, with the largest cells that its room allows.
+// Arrays of a stepped figure: the elements that a step accesses, their sectors or banks, and their values.
+// In: arrays, a moment, the known state. Out: an element, with the largest cells that fit.
 
 import { element, escaped, grouped, uniqueId } from "tilewise-figures/dom.js";
 import { SIGNS, hatching } from "tilewise-figures/grid_2d.js";

@@ -1,5 +1,5 @@
-// The source with the line that is being executed, and lines at which something went wrong.
-// In: a source. Out: an element, and a way to move the mark. Only the panel scrolls, never the page.
+// The source with the current line, and lines with hazards.
+// In: a source. Out: an element, and a function that moves the mark. Only the panel scrolls, never the page.
 
 import { element, escaped } from "tilewise-figures/dom.js";
 import { colouredLines } from "./syntax.js";

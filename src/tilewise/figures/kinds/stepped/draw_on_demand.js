@@ -1,5 +1,5 @@
 // The stepped figure: one slider moves threads, source line, memory and variables of a run or a model together.
-// In: the specification that tilewise.figures.stepped wrote. Out: a View. Loaded only where a page has such a figure.
+// In: the specification of tilewise.figures.stepped. Out: a View. Loaded only if a page has such a figure.
 
 import { bankStrip } from "./banks.js";
 import { cellPanel, elementName } from "./cells.js";

@@ -1,4 +1,4 @@
-"""A trace's accesses by the elements of their arrays: a word of 4 bytes is two elements of FP16.
+"""A trace's accesses split into array elements: a 4-byte word is two FP16 elements.
 
 In: the accesses of a traced run, and the element type of each array. Out: columns for ``Rows``.
 """
@@ -16,16 +16,16 @@ from tilewise.figures.kinds.stepped.moments import SHARED, WORD_BYTES, Rows
 
 
 def by_element(trace: Any, dtypes: Sequence[np.dtype[Any] | None], coded: Sequence[bool]) -> Rows:
-    """Return a row for each element that an access has to do with.
+    """Return a row for each element that an access touches.
 
     Args:
-        trace: the accesses, as ``Run.accesses`` has them.
-        dtypes: the element type of each buffer; None where it is not known.
-        coded: of each buffer whether it holds BF16 as uint16.
+        trace: the accesses, ``Run.accesses``.
+        dtypes: the element type of each buffer; None if unknown.
+        coded: for each buffer, whether it contains BF16 as uint16.
     """
-    columns = {one.name: np.asarray(getattr(trace, one.name)) for one in fields(Rows)}
+    columns = {field.name: np.asarray(getattr(trace, field.name)) for field in fields(Rows)}
     size, is_shared = columns["size"].astype(np.int64), columns["space"] == SHARED
-    width = np.where(is_shared, size, WORD_BYTES)  # as the trace has it where the type is not known
+    width = np.where(is_shared, size, WORD_BYTES)  # the trace's own unit if the type is unknown
     for number, dtype in enumerate(dtypes):
         if dtype is not None:
             width[columns["buffer"] == number] = dtype.itemsize
@@ -43,9 +43,9 @@ def by_element(trace: Any, dtypes: Sequence[np.dtype[Any] | None], coded: Sequen
     bits = np.asarray(trace.bits, np.uint64)[row] >> (8 * before).astype(np.uint64)
     for number, dtype in enumerate(dtypes):
         known = dtype if dtype is not None else np.dtype(np.float32)
-        here = columns["buffer"] == number
-        here &= columns["size"] == known.itemsize if dtype is not None else parts[row] > 1
-        if here.any() and known.kind in "fiub":
-            numbers = trace.decoded(bits[here], known)
-            value[here] = bf16_values(numbers) if coded[number] else numbers
+        selected = columns["buffer"] == number
+        selected &= columns["size"] == known.itemsize if dtype is not None else parts[row] > 1
+        if selected.any() and known.kind in "fiub":
+            numbers = trace.decoded(bits[selected], known)
+            value[selected] = bf16_values(numbers) if coded[number] else numbers
     return Rows(**{name: column.tolist() for name, column in columns.items()})

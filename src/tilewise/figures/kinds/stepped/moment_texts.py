@@ -1,7 +1,7 @@
-"""What a stepped figure says at each moment, as lines of its text version.
+"""The text version of a stepped figure.
 
-In: moments and buffers. Out: a line each. ``simulator/browser/stepping.py`` translates this file for the
-page.
+In: moments and buffers. Out: a line for each moment. ``simulator/browser/stepping.py`` translates this file
+to JavaScript.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ def texts_of(
     """Return one line for each moment, e.g. ``Step 3, line 5: threads 0 to 31 read x[0 to 31].``.
 
     Args:
-        moments: what is said.
-        buffers: the arrays that they touch.
+        moments: the moments.
+        buffers: the arrays that they access.
         watched: names of the watched variables.
-        each: threads of a block, so that shared memory is said by block; 0 where a model has none.
+        each: threads per block, to describe shared memory by block; 0 if a model has none.
     """
     texts = []
     for at, moment in enumerate(moments):
         line = f", line {moment.line}" if moment.line != 0 else ""
-        texts.append(f"Step {at + 1}{line}: {_said(moment, buffers, watched, each)}")
+        texts.append(f"Step {at + 1}{line}: {_text(moment, buffers, watched, each)}")
     return texts
 
 
-def _said(moment: Moment, buffers: Sequence[Buffer], watched: Sequence[str], each: int) -> str:
+def _text(moment: Moment, buffers: Sequence[Buffer], watched: Sequence[str], each: int) -> str:
     if moment.barrier:
         return "the threads of a block synchronise at the barrier."
     parts = []
@@ -42,8 +42,8 @@ def _said(moment: Moment, buffers: Sequence[Buffer], watched: Sequence[str], eac
     alone = len(moment.touches) == 0
     for watch in moment.watches:
         parts.append(_watch(watch, watched[watch.name], alone))
-    said = "; ".join(parts) + "." if len(parts) > 0 else ""
-    return f"{moment.text} {said}".strip() if moment.text != "" else said
+    values = "; ".join(parts) + "." if len(parts) > 0 else ""
+    return f"{moment.text} {values}".strip() if moment.text != "" else values
 
 
 def _touch(touch: Touch, buffer: Buffer, each: int) -> str:
@@ -51,11 +51,13 @@ def _touch(touch: Touch, buffer: Buffer, each: int) -> str:
     cost = _cost(touch)
     if touch.threads is None:
         return f"{touch.kind} {where}{cost}"
-    blocks = _alike(touch.threads, touch.elements, each) if each > 0 and buffer.space == "shared" else []
+    blocks = (
+        _uniform_blocks(touch.threads, touch.elements, each) if each > 0 and buffer.space == "shared" else []
+    )
     threads = touch.threads
     within = ""
     if len(blocks) > 0:
-        threads = [one % each for one in touch.threads]
+        threads = [thread % each for thread in touch.threads]
         within = _within(blocks)
     several = len(set(threads)) > 1
     who = f"{within}{_who(threads)}"
@@ -66,13 +68,13 @@ def _touch(touch: Touch, buffer: Buffer, each: int) -> str:
     return f"{who} {verb} {where}{cost}"
 
 
-def _alike(threads: list[int], elements: list[int], each: int) -> list[int]:
-    """The blocks of some threads if all do the same, each in shared memory of its own.
+def _uniform_blocks(threads: list[int], elements: list[int], each: int) -> list[int]:
+    """The blocks of some threads if all do the same in their own shared memory.
 
-    None where they differ, or where it is block 0 alone, whose threads have the same numbers in the launch.
+    Empty if they differ, or for block 0 alone, whose threads have the same numbers in the launch.
     """
-    blocks = sorted({one // each for one in threads})
-    part = len([one for one in threads if one // each == blocks[0]])
+    blocks = sorted({thread // each for thread in threads})
+    part = len([thread for thread in threads if thread // each == blocks[0]])
     if blocks[-1] == 0 or len(threads) != part * len(blocks):
         return []
     for at, thread in enumerate(threads):
@@ -95,7 +97,7 @@ def _who(threads: list[int]) -> str:
 
 
 def _several(threads: list[int], name: str) -> str:
-    """Threads or blocks by number where they are one or two ranges, else how many there are."""
+    """Threads or blocks by number if they form one or two ranges, otherwise their count."""
     numbers = sorted(set(threads))
     if len(_groups(numbers)) > 2:
         return f"{len(numbers):,} {name}s"
@@ -104,7 +106,7 @@ def _several(threads: list[int], name: str) -> str:
 
 
 def _cost(touch: Touch) -> str:
-    """Sectors or wavefronts; a warp pays for its own, so those of several are a sum."""
+    """Sectors or wavefronts, summed over warps, because each warp has its own."""
     warps = f", summed over {touch.requests} warps" if touch.requests > 1 else ""
     if touch.sectors > 0:
         name = "sector" if touch.sectors == 1 else "sectors"
@@ -117,13 +119,13 @@ def _cost(touch: Touch) -> str:
 
 
 def _watch(watch: Watch, name: str, alone: bool) -> str:
-    said = f"{name} {_held(watch.values)}"
+    assignment = f"{name} {_values(watch.values)}"
     if not alone or watch.threads is None:
-        return said
-    return f"{said} in {_who(watch.threads)}"
+        return assignment
+    return f"{assignment} in {_who(watch.threads)}"
 
 
-def _held(values: list[float]) -> str:
+def _values(values: list[float]) -> str:
     if all(value == values[0] for value in values) or all(math.isnan(value) for value in values):
         return f"= {number(values[0])}"
     if len(values) <= 4:
@@ -137,7 +139,7 @@ def _held(values: list[float]) -> str:
 
 
 def element_text(elements: list[int], shape: list[int]) -> str:
-    """Return elements as indices: ``[0 to 3]``, or ``[0][0 to 3]`` of a matrix, or how many there are."""
+    """Return elements as indices: ``[0 to 3]``, or ``[0][0 to 3]`` of a matrix."""
     if len(shape) == 2:
         rows = sorted({element // shape[1] for element in elements})
         columns = sorted({element % shape[1] for element in elements})
@@ -147,20 +149,23 @@ def element_text(elements: list[int], shape: list[int]) -> str:
 
 
 def ranges(numbers: list[int]) -> str:
-    """Return whole numbers as ranges, e.g. ``0 to 3, 8``; the many beyond ``MOST_RANGES`` are counted."""
+    """Return integers as ranges, e.g. ``0 to 3, 8``, and a count of those beyond ``MOST_RANGES``."""
     groups = _groups(sorted(set(numbers)))
-    said = [f"{one[0]}" if one[0] == one[1] else f"{one[0]} to {one[1]}" for one in groups[:MOST_RANGES]]
-    rest = sum(one[1] - one[0] + 1 for one in groups[MOST_RANGES:])
+    texts = [
+        f"{group[0]}" if group[0] == group[1] else f"{group[0]} to {group[1]}"
+        for group in groups[:MOST_RANGES]
+    ]
+    rest = sum(group[1] - group[0] + 1 for group in groups[MOST_RANGES:])
     more = f" and {rest} more" if rest > 0 else ""
-    return ", ".join(said) + more
+    return ", ".join(texts) + more
 
 
 def _groups(numbers: list[int]) -> list[list[int]]:
-    """The first and the last of each run of neighbours, of numbers in their order."""
+    """The first and last of each run of consecutive numbers; ``numbers`` is sorted."""
     groups: list[list[int]] = []
-    for one in numbers:
-        if len(groups) > 0 and groups[-1][1] + 1 == one:
-            groups[-1][1] = one
+    for value in numbers:
+        if len(groups) > 0 and groups[-1][1] + 1 == value:
+            groups[-1][1] = value
         else:
-            groups.append([one, one])
+            groups.append([value, value])
     return groups

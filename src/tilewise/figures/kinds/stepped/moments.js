@@ -1,6 +1,6 @@
-// The moments of a stepped figure, and what is known at each of them.
-// In: the specification that tilewise.figures.stepped wrote, in its short form. Out: moments in full; at a moment the
-// contents of every array, the elements touched before, and the latest value of every watched variable.
+// The moments of a stepped figure, and the known state at each of them.
+// In: the compact specification of tilewise.figures.stepped. Out: moments in full; and at a moment the contents of
+// every array, the elements accessed before, and the latest value of every watched variable.
 
 import { total } from "tilewise-figures/launch.js";
 

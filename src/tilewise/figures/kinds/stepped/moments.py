@@ -1,9 +1,9 @@
-"""A run as moments: what the slider of a stepped figure goes through.
+"""A run as moments, the steps of a stepped figure's slider.
 
-In: the accesses of a traced run as columns. Out: for each moment the source line, the threads that touched
-memory and where, the values of watched variables, and whether a barrier was passed. Warps that do the same
-stand in one moment; what a barrier orders stays in order. ``simulator/browser/stepping.py`` translates this
-file for the page: plain lists and loops, no NumPy.
+In: the accesses of a traced run as columns. Out: for each moment the source line, the threads and elements of
+its accesses, the values of watched variables, and whether it is a barrier. Warps that execute the same line
+share a moment, but not across a barrier. ``simulator/browser/stepping.py`` translates this file to
+JavaScript: plain lists and loops, no NumPy.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 KINDS = ["read", "write", "update"]
 SHARED = 1
 LOCAL = 2
-"""Numbers of spaces in a trace; local are registers that spilled, which are no arrays of the lesson."""
+"""Numbers of spaces in a trace; local memory has spilled registers, which are not arrays of the lesson."""
 WARP = 32
 SECTOR_BYTES = 32
 WORD_BYTES = 4
@@ -23,7 +23,7 @@ BANKS = 32
 
 @dataclass(frozen=True)
 class Rows:
-    """The accesses of a trace, column by column, as ``Accesses`` has them; all lists have one length."""
+    """The accesses of a trace by column, as in ``Accesses``; all lists have the same length."""
 
     step: list[int]
     block: list[int]
@@ -38,12 +38,12 @@ class Rows:
     address: list[int]
     index: list[int]
     value: list[float]
-    """What went through, in the element's own type."""
+    """The value read or written, in the element's type."""
 
 
 @dataclass(frozen=True)
 class Values:
-    """What a trace saw of one watched variable, column by column, as ``Watched`` has it."""
+    """A trace's values of one watched variable by column, as in ``Watched``."""
 
     step: list[int]
     block: list[int]
@@ -60,57 +60,57 @@ class Buffer:
 
     name: str
     shape: list[int]
-    """One, or rows and columns."""
+    """One size, or rows and columns."""
     space: str
     """``global`` or ``shared``."""
 
 
 @dataclass(frozen=True)
 class Touch:
-    """What threads did to one array in one moment."""
+    """The accesses to one array in one moment."""
 
     array: int
-    """Its number among the arrays shown."""
+    """Its index among the arrays shown."""
     kind: str
-    """``read``, ``write``, ``update`` for an atomic, or ``outside`` where no element of the array is."""
+    """``read``, ``write``, ``update`` for an atomic, or ``outside`` if out of bounds."""
     elements: list[int]
-    """Element that each thread touched."""
+    """The element that each thread accesses."""
     values: list[float] | None
-    """Value that went through; None where a model does not say it."""
+    """The values read or written; None if a model does not define them."""
     threads: list[int] | None = None
-    """Linear numbers of the threads in the launch; None where a model has no threads."""
+    """Linear indices of the threads in the launch; None if a model has no threads."""
     requests: int = 0
-    """Warps that took part."""
+    """Number of warps."""
     sectors: int = 0
-    """Of global memory: 32-byte sectors, summed over warps."""
+    """In global memory: 32-byte sectors, summed over warps."""
     wavefronts: int = 0
-    """Of shared memory: passes over the banks, summed over warps; 0 where lanes ask for more than 4 bytes."""
+    """In shared memory: wavefronts, summed over warps; 0 if lanes request more than 4 bytes."""
 
 
 @dataclass(frozen=True)
 class Watch:
-    """Values of one watched variable, as they are at the end of the moment."""
+    """Values of one watched variable at the end of the moment."""
 
     name: int
-    """Its number among the names watched."""
+    """Its index among the watched names."""
     values: list[float]
-    """A value for each thread, or one for all."""
+    """One value per thread, or one for all."""
     threads: list[int] | None = None
-    """Linear numbers of the threads; None where a model has none."""
+    """Linear indices of the threads; None if a model has none."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """One place on the slider."""
+    """One position of the slider."""
 
     line: int = 0
-    """Line of the source, from 1; 0 where none is known."""
+    """Line of the source, from 1; 0 if unknown."""
     touches: Sequence[Touch] = ()
     watches: Sequence[Watch] = ()
     barrier: bool = False
-    """Whether the threads meet at a barrier here."""
+    """Whether the threads synchronise at a barrier."""
     text: str = ""
-    """What a model says of it."""
+    """A model's text for it."""
 
 
 def moments_of(
@@ -126,16 +126,15 @@ def moments_of(
     Args:
         rows: the accesses.
         watched: the values of watched variables.
-        numbers: the buffers to keep; a touch counts them in this order.
-        sizes: elements of each of the buffers; what lies beyond is outside. None where nothing can.
-        threads: threads of a block.
-        barriers: each line with a barrier, and how often a warp passed it; -1 where warps
-            differ. Counted down.
+        numbers: the buffers to include, in the order of ``Touch.array``.
+        sizes: number of elements of each buffer, beyond which an access is outside; None if none can be.
+        threads: threads per block.
+        barriers: each line with a barrier, and how often a warp passed it; -1 if warps differ. Decremented.
     """
-    kept = [at for at in range(len(rows.step)) if rows.buffer[at] in numbers and rows.space[at] != LOCAL]
-    keys = [[rows.interval[at], 2 * rows.step[at], rows.line[at]] for at in kept]
-    entries = [[0, at] for at in kept]
-    by_warp = _in_warps(rows, kept)
+    selected = [at for at in range(len(rows.step)) if rows.buffer[at] in numbers and rows.space[at] != LOCAL]
+    keys = [[rows.interval[at], 2 * rows.step[at], rows.line[at]] for at in selected]
+    entries = [[0, at] for at in selected]
+    by_warp = _in_warps(rows, selected)
     for number, values in enumerate(watched):
         for at in range(len(values.step)):
             warp = WARP * values.block[at] + values.warp[at]
@@ -152,27 +151,27 @@ def moments_of(
         touches = _touches(rows, here, numbers, sizes, threads)
         watches = []
         for number, values in enumerate(watched):
-            found = [entries[at][1] for at in group if entries[at][0] == number + 1]
-            if len(found) > 0:
-                watches.append(_watch(number, values, found, threads))
+            matching = [entries[at][1] for at in group if entries[at][0] == number + 1]
+            if len(matching) > 0:
+                watches.append(_watch(number, values, matching, threads))
         moments.append(Moment(keys[group[0]][2], touches, watches))
         intervals.append(keys[group[0]][0])
     return _with_barriers(moments, intervals, barriers)
 
 
-def _in_warps(rows: Rows, kept: list[int]) -> dict[int, list[int]]:
-    """The rows of each warp, by step."""
-    found: dict[int, list[int]] = {}
-    for at in sorted(kept, key=lambda row: rows.step[row]):
+def _in_warps(rows: Rows, selected: list[int]) -> dict[int, list[int]]:
+    """The rows of each warp, sorted by step."""
+    by_warp: dict[int, list[int]] = {}
+    for at in sorted(selected, key=lambda row: rows.step[row]):
         warp = WARP * rows.block[at] + rows.warp[at]
-        if warp not in found:
-            found[warp] = []
-        found[warp].append(at)
-    return found
+        if warp not in by_warp:
+            by_warp[warp] = []
+        by_warp[warp].append(at)
+    return by_warp
 
 
 def _last_before(step: list[int], rows: list[int], at_step: int) -> int:
-    """The last of a warp's rows up to a step; -1 for none."""
+    """A warp's last row up to a step; -1 if there is none."""
     low = 0
     high = len(rows)
     while low < high:
@@ -185,9 +184,9 @@ def _last_before(step: list[int], rows: list[int], at_step: int) -> int:
 
 
 def _grouped(keys: list[list[int]]) -> list[list[int]]:
-    """Where each key is, for all keys in their order."""
+    """The indices of equal keys, in the order of the keys."""
     groups: list[list[int]] = []
-    for at in sorted(range(len(keys)), key=lambda one: keys[one]):
+    for at in sorted(range(len(keys)), key=lambda index: keys[index]):
         if len(groups) == 0 or _differ(keys[groups[-1][0]], keys[at]):
             groups.append([])
         groups[-1].append(at)
@@ -195,14 +194,14 @@ def _grouped(keys: list[list[int]]) -> list[list[int]]:
 
 
 def _differ(first: list[int], second: list[int]) -> bool:
-    return any(one != other for one, other in zip(first, second, strict=True))
+    return any(a != b for a, b in zip(first, second, strict=True))
 
 
-def _watch(number: int, values: Values, found: list[int], threads: int) -> Watch:
+def _watch(number: int, values: Values, selected: list[int], threads: int) -> Watch:
     def thread(at: int) -> int:
         return values.block[at] * threads + values.warp[at] * WARP + values.lane[at]
 
-    order = sorted(found, key=thread)
+    order = sorted(selected, key=thread)
     return Watch(number, [values.value[at] for at in order], [thread(at) for at in order])
 
 
@@ -212,7 +211,7 @@ def _touches(
     def thread(at: int) -> int:
         return rows.block[at] * threads + rows.warp[at] * WARP + rows.lane[at]
 
-    made: list[Touch] = []
+    touches: list[Touch] = []
     for place, number in enumerate(numbers):
         of_array = [at for at in here if rows.buffer[at] == number]
         inside = of_array
@@ -220,7 +219,7 @@ def _touches(
             inside = [at for at in of_array if 0 <= rows.index[at] < sizes[place]]
             beyond = [at for at in of_array if not 0 <= rows.index[at] < sizes[place]]
             if len(beyond) > 0:
-                made.append(
+                touches.append(
                     Touch(
                         place,
                         "outside",
@@ -234,7 +233,7 @@ def _touches(
             if len(picked) == 0:
                 continue
             in_shared = rows.space[picked[0]] == SHARED
-            made.append(
+            touches.append(
                 Touch(
                     place,
                     name,
@@ -246,7 +245,7 @@ def _touches(
                     _wavefronts(rows, picked, [thread(at) for at in picked]) if in_shared else 0,
                 )
             )
-    return made
+    return touches
 
 
 def _warp(rows: Rows, at: int) -> int:
@@ -258,7 +257,7 @@ def _sectors(rows: Rows, picked: list[int]) -> int:
 
 
 def _wavefronts(rows: Rows, picked: list[int], threads: list[int]) -> int:
-    """Passes over the banks: for each warp, the most words that lanes want of one bank."""
+    """Wavefronts: for each warp, the most different words that lanes access in one bank."""
     words = [rows.address[at] // WORD_BYTES for at in picked]
     different = {f"{thread} {word}" for thread, word in zip(threads, words, strict=True)}
     if max(rows.size[at] for at in picked) > WORD_BYTES or len(set(threads)) < len(different):
@@ -266,45 +265,47 @@ def _wavefronts(rows: Rows, picked: list[int], threads: list[int]) -> int:
     wanted = []
     for at, word in zip(picked, words, strict=True):
         wanted.append([_warp(rows, at), word % BANKS, word])
-    passes = 0
+    wavefronts = 0
     most = 0
     count = 0
     before = [-1, -1, -1]
-    for one in sorted(wanted, key=lambda word: word):
-        if one[0] != before[0]:
-            passes += most
+    for access in sorted(wanted, key=lambda word: word):
+        if access[0] != before[0]:
+            wavefronts += most
             most = 0
-        if one[0] != before[0] or one[1] != before[1]:
+        if access[0] != before[0] or access[1] != before[1]:
             count = 0
-        if _differ(one, before):
+        if _differ(access, before):
             count += 1
         most = max(most, count)
-        before = one
-    return passes + most
+        before = access
+    return wavefronts + most
 
 
 def barriers_of(counted: list[list[int]], warps: int) -> list[list[int]]:
-    """Of lines with barriers and how often all warps passed them: how often each did; -1 if warps differ."""
+    """Convert each line's barrier count over all warps to a count per warp; -1 if warps differ."""
     return [[line, -1 if count % warps != 0 else count // warps] for line, count in counted]
 
 
 def _with_barriers(moments: list[Moment], intervals: list[int], barriers: list[list[int]]) -> list[Moment]:
-    """Put a moment for each barrier between two intervals; its line is given where only one can be meant."""
-    made: list[Moment] = []
+    """Insert a moment for each barrier between two intervals, with its line if that is unambiguous."""
+    result: list[Moment] = []
     for at, moment in enumerate(moments):
         passed = intervals[at] - intervals[at - 1] if at > 0 else 0
         for _ in range(passed):
-            line = _between(moments[at - 1].line, moment.line, [one for one, left in barriers if left != 0])
+            line = _between(
+                moments[at - 1].line, moment.line, [candidate for candidate, left in barriers if left != 0]
+            )
             for barrier in barriers:
                 if line != 0 and barrier[0] == line:
                     barrier[1] -= 1
-            made.append(Moment(line, [], [], True))
-        made.append(moment)
-    return made
+            result.append(Moment(line, [], [], True))
+        result.append(moment)
+    return result
 
 
 def _between(before: int, after: int, lines: list[int]) -> int:
-    """The only barrier that stands on the way from one line to another, forwards or round a loop; else 0."""
+    """The only barrier between two lines, forwards or around a loop; 0 if there are several or none."""
     if before < after:
         on_the_way = [line for line in lines if before <= line <= after]
     else:

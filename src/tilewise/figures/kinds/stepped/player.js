@@ -1,5 +1,5 @@
-// Step, play, pause: a slider with buttons, driven by keyboard too. Nothing moves before the reader asks.
-// In: how many steps there are. Out: an element, calls for each step. Who asks for less motion steps by hand.
+// Step, play, pause: a slider with buttons and keyboard control. Nothing moves before the reader starts it.
+// In: the number of steps. Out: an element; calls a listener for each step. With reduced motion, readers step by hand.
 
 import { element, uniqueId } from "tilewise-figures/dom.js";
 

@@ -1,8 +1,8 @@
-"""How much room a stepped figure gets, part by part, so that a page can reserve it.
+"""The heights of a stepped figure and its parts, which a page reserves.
 
-In: the figure's specification and texts. Out: two heights in px, for a wide and a narrow page; the
-specification takes the heights of its parts. The script fits what it draws into them.
-``simulator/browser/stepping.py`` translates this file for the page.
+In: the figure's specification and texts. Out: two heights in px, for a wide and a narrow page; the heights of
+the parts are added to the specification. The script scales its drawing to them.
+``simulator/browser/stepping.py`` translates this file to JavaScript.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from tilewise.figures.kinds.stepped.moments import WARP
 WIDE = 724
 CLOSE = 690
 NARROW = 328
-"""Width of a figure in a window 1,280 px wide, the one that its text and a row of threads are given, so that
-they also fit where it is less wide, and its width on a phone 360 px wide."""
+"""Width of a figure in a window 1,280 px wide; width assumed for its text and a row of threads, so that they
+also fit narrower windows; and its width on a phone 360 px wide."""
 TIGHT = 420
-"""A narrower page has tight cells for short values of a matrix, and many signs' meanings on two lines."""
+"""Narrower pages have tight cells for short values of a matrix, and a long key on two lines."""
 GAP = 8
 LINE = 18
 TEXT_LINE = 19
@@ -35,25 +35,24 @@ TIGHT_WIDTH = 19
 ELEMENT = 20
 EDGE = 4
 NAME = 133
-"""Width of a cell with a value, of one with at most three characters in a matrix, of such a one in shared
-memory and in a matrix on a narrow page, side of one without, what an array has around its cells, and what a
-name needs besides its letters. A row has room for 32 short ones, a word for each lane of a warp; a phone for
-two matrices of eight columns."""
+"""Width of a cell with a value; of one with at most three characters in a matrix, in shared memory, and in a
+matrix on a narrow page; side of a cell without value; an array's border; and a name's space besides its
+letters. A row fits 32 short cells, one per lane of a warp; a phone fits two matrices of eight columns."""
 MODEL_NAME = 70
-"""The latter for an array of a model, which has no sectors to name."""
+"""``NAME`` for an array of a model, which has no sectors to name."""
 THREAD = 46
 BLOCK = 31
-"""Side of a thread's cell, and what stands around those of a block."""
+"""Side of a thread's cell, and the space around those of a block."""
 LABEL = 17
 MARGIN = 8
 LEGIBLE = 9
-"""What a block's name takes, what is around the threads, and below which side of a cell blocks are folded."""
+"""Height of a block's name, margin of the threads, and side of a cell below which blocks are folded."""
 BANKS_HEIGHT = 44
 MOST_ROWS = 24
 
 
 def heights(spec: dict[str, Any], texts: Sequence[str]) -> list[int]:
-    """Return the heights of the whole figure, and put those of its parts into ``spec["rooms"]``."""
+    """Return the heights of the whole figure, and store those of its parts in ``spec["rooms"]``."""
     for number, array in enumerate(spec["arrays"]):
         _fit_cells(array, number, spec)
     wide = _parts(spec, texts, WIDE)
@@ -65,13 +64,13 @@ def heights(spec: dict[str, Any], texts: Sequence[str]) -> list[int]:
 
 
 def _fit_cells(array: dict[str, Any], number: int, spec: Mapping[str, Any]) -> None:
-    """Let an array have narrower cells for short values, one in shared memory only rows that the run uses.
+    """Give an array narrower cells for short values, and limit shared memory to the rows in use.
 
-    On a narrow page a matrix of eight columns or more has narrow cells for short values, so that it fits.
+    On a narrow page, a matrix of eight columns or more has tight cells for short values, so that it fits.
     """
     if array["space"] == "global":
         return
-    touches = [touch for one in spec["moments"] for touch in one.get("p", []) if touch["a"] == number]
+    touches = [touch for moment in spec["moments"] for touch in moment.get("p", []) if touch["a"] == number]
     values = [value for touch in touches for value in touch.get("v", []) if value != "c"]
     values = [*values, *[value for value in array.get("start", []) if value != "c"]]
     short = len(values) > 0 and all(isinstance(value, int) and -99 <= value <= 999 for value in values)
@@ -94,7 +93,7 @@ def _round_up(size: int, part: int) -> int:
 
 
 def _last(runs: Sequence[Any]) -> int:
-    """The largest of whole numbers that may be written as runs."""
+    """The largest of integers that may be encoded as runs."""
     if len(runs) == 0 or runs[0] != "r":
         return max(runs, default=0)
     starts = range(1, len(runs), 3)
@@ -110,7 +109,7 @@ def _total(size: Sequence[int]) -> int:
 
 
 def _beside(spec: Mapping[str, Any]) -> bool:
-    """Whether threads and arrays stand side by side on a wide page: where the launch is no single row."""
+    """Whether threads and arrays are side by side on a wide page: unless the launch is a single row."""
     return "grid" in spec and len(spec["arrays"]) > 0 and not _single(spec)
 
 
@@ -137,7 +136,7 @@ def _parts(spec: Mapping[str, Any], texts: Sequence[str], width: int) -> dict[st
         parts["memory"] = min(
             room, _arrays_height(spec["arrays"], half, 3 * GAP if wide else 2 * GAP)
         ) + _key(spec, half)
-        if any(one["space"] == "shared" for one in spec["arrays"]):
+        if any(array["space"] == "shared" for array in spec["arrays"]):
             parts["memory"] += BANKS_HEIGHT
     if len(spec["watched"]) > 0:
         of_lanes = "block" in spec and "threads" not in spec  # a model's values aren't those of its threads
@@ -148,7 +147,7 @@ def _parts(spec: Mapping[str, Any], texts: Sequence[str], width: int) -> dict[st
 
 
 def _without_ends(text: str) -> str:
-    """A text without the empty lines before and after it."""
+    """A text without leading and trailing empty lines."""
     while text.startswith("\n"):
         text = text[1:]
     while text.endswith("\n"):
@@ -157,7 +156,7 @@ def _without_ends(text: str) -> str:
 
 
 def _row_height(spec: Mapping[str, Any], width: int) -> int:
-    """Blocks of one row of threads, each on lines of a warp at most, side by side as far as they go."""
+    """Height of one-row blocks in lines of at most one warp, side by side if they fit."""
     threads = min(WARP, _total(spec["block"]))
     cell = min(THREAD, width // threads)
     lines = _round_up(_total(spec["grid"]), max(1, width // (threads * cell)))
@@ -165,9 +164,9 @@ def _row_height(spec: Mapping[str, Any], width: int) -> int:
 
 
 def _sheet_height(spec: Mapping[str, Any], width: int, most: int) -> int:
-    """Blocks in rows and columns, as ``flat.js`` lays them out on a page somewhat wider.
+    """Height of blocks in rows and columns, as ``flat.js`` lays them out on a slightly wider page.
 
-    A launch in three dimensions is shown in space too and takes all, as does one of which a part is drawn.
+    A launch in three dimensions or drawn in part takes the full height; the former is shown in 3-D too.
     """
     grid = spec["grid"]
     block = spec["block"]
@@ -181,7 +180,7 @@ def _sheet_height(spec: Mapping[str, Any], width: int, most: int) -> int:
 
 
 def _largest(grid: Sequence[int], block: Sequence[int], room: Sequence[int], folds: bool) -> list[int]:
-    """The largest cells that fit, and the height that they take; twice 0 if none do."""
+    """The side of the largest cells that fit, and their height; both 0 if none fit."""
     cell = THREAD
     while cell > 3:
         taken = _sheet(grid, block, room[0], cell, folds)
@@ -204,7 +203,7 @@ def _sheet(grid: Sequence[int], block: Sequence[int], width: int, cell: int, fol
 
 
 def _arrays_height(arrays: Sequence[Mapping[str, Any]], width: int, between: int) -> int:
-    """Arrays side by side as far as they go, so far apart as ``style.css`` has them."""
+    """Height of arrays side by side, with the gaps of ``style.css``."""
     left = 0
     line = 0
     whole = 0
@@ -232,8 +231,8 @@ def _arrays_height(arrays: Sequence[Mapping[str, Any]], width: int, between: int
 
 
 def _key(spec: Mapping[str, Any], width: int) -> int:
-    """The signs' meanings take one line, or two where sectors have theirs too on a narrow page."""
-    sectors = any(one["space"] == "global" for one in spec["arrays"])
+    """Height of the key: one line, or two if it includes sectors on a narrow page."""
+    sectors = any(array["space"] == "global" for array in spec["arrays"])
     return 46 if sectors and width <= TIGHT else 26
 
 
@@ -242,7 +241,7 @@ def _lines(characters: int, width: int) -> int:
 
 
 def _own_lines(spec: Mapping[str, Any], width: int) -> int:
-    """Lines that say what the selected thread does."""
+    """Lines of text on the selected thread."""
     if "threads" in spec:
         return _lines(60, width)
     return _lines(100 + 16 * len(spec["watched"]), width) if "grid" in spec else 0

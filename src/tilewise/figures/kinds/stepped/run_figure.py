@@ -1,7 +1,7 @@
 """A traced run as a stepped figure: its specification, a text for each step, its heights.
 
-In: what a trace saw, as columns. Out: the parts of a figure. ``simulator/browser/stepping.py`` translates
-this file for the page.
+In: a trace as columns. Out: the parts of a figure. ``simulator/browser/stepping.py`` translates this file to
+JavaScript.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from tilewise.figures.kinds.stepped.rooms import heights
 from tilewise.figures.kinds.stepped.specification import array_spec, moment_spec
 
 MOST_BYTES = 200_000
-"""Bytes of a figure's file when it is sent with gzip."""
+"""Bytes of a figure's file, compressed with gzip."""
 MOST_MOMENTS = 600
 """Moments on one slider."""
 MOST_THREADS = 4096
-"""Threads of a launch that can be drawn."""
+"""Threads of a launch that are drawn."""
 MOST_ROWS = 300_000
-"""Accesses beyond which a figure is not even tried."""
+"""Accesses of a run; with more, no figure is attempted."""
 
 
 @dataclass(frozen=True)
 class Traced:
-    """What a figure needs of a traced run."""
+    """A traced run, as a figure needs it."""
 
     kernel: str
     source: str
@@ -46,26 +46,26 @@ class Traced:
     rows: Rows
     watched: Sequence[Values]
     names: Sequence[str]
-    """Of the watched variables."""
+    """Names of the watched variables."""
     buffers: Sequence[str]
     """Names by the numbers in ``rows.buffer``."""
     shapes: Mapping[str, Sequence[int]]
-    """Of arrays by name, as far as they are known."""
+    """Shapes of arrays by name, if known."""
     hazards: Sequence[Mapping[str, Any]]
-    """Each with line, kind and message."""
+    """Hazards with line, kind and message."""
     barriers: list[list[int]]
-    """Each line with barriers, and how often warps passed it."""
+    """Each line with barriers, and how often all warps passed it."""
 
 
 def fits(traced: Traced) -> bool:
-    """Whether the threads that were traced are among those that a figure draws."""
+    """Return whether a figure draws all threads that were traced."""
     each = _total(traced.block)
     last = (max(traced.rows.block, default=0) + 1) * each
     return _total(traced.grid) * each <= MOST_THREADS or last <= MOST_THREADS
 
 
 def touched(rows: Rows, buffers: Sequence[str]) -> list[int]:
-    """The arrays that the run touched, those in shared memory first: what they hold is drawn too."""
+    """Return the arrays that the run accessed, shared memory first, because its contents are drawn."""
     known = [at for at in range(len(rows.step)) if 0 <= rows.buffer[at] < len(buffers)]
     shared = sorted({rows.buffer[at] for at in known if rows.space[at] == SHARED})
     others = sorted({rows.buffer[at] for at in known if rows.space[at] != LOCAL})
@@ -77,19 +77,19 @@ def of_run(traced: Traced, numbers: Sequence[int], spec: dict[str, Any]) -> dict
 
     Args:
         traced: the run.
-        numbers: the arrays to show, in their order.
-        spec: how the figure is shown; takes the rest.
+        numbers: the arrays to show, in order.
+        spec: the figure's settings, to which the rest is added.
     """
     accesses = [_mine(traced.rows, number) for number in numbers]
     buffers = [_buffer(traced, number, accesses[at]) for at, number in enumerate(numbers)]
-    spec["arrays"] = [array_spec(one, traced.rows, accesses[at]) for at, one in enumerate(buffers)]
+    spec["arrays"] = [array_spec(buffer, traced.rows, accesses[at]) for at, buffer in enumerate(buffers)]
     spec["grid"] = traced.grid
     spec["block"] = traced.block
     spec["max_threads"] = MOST_THREADS
     spec["code"] = {"text": traced.source, "language": "cuda", "name": traced.kernel}
     spec["watched"] = traced.names
     spec["hazards"] = traced.hazards
-    sizes = [_total(one.shape) for one in buffers] if len(traced.hazards) > 0 else None
+    sizes = [_total(buffer.shape) for buffer in buffers] if len(traced.hazards) > 0 else None
     each = _total(traced.block)
     barriers = barriers_of(traced.barriers, _total(traced.grid) * ((each + WARP - 1) // WARP))
     moments = moments_of(traced.rows, traced.watched, numbers, sizes, each, barriers)
@@ -97,7 +97,7 @@ def of_run(traced: Traced, numbers: Sequence[int], spec: dict[str, Any]) -> dict
 
 
 def parts_of(spec: dict[str, Any], moments: Sequence[Moment], buffers: Sequence[Buffer]) -> dict[str, Any]:
-    """Return specification, texts, text alternative and heights of a figure of these moments."""
+    """Return the specification, texts, text alternative and heights of a figure of these moments."""
     each = _total(spec["block"]) if "block" in spec else 0
     texts = texts_of(moments, buffers, spec["watched"], each)
     spec["moments"] = [moment_spec(moment) for moment in moments]
@@ -112,7 +112,7 @@ def parts_of(spec: dict[str, Any], moments: Sequence[Moment], buffers: Sequence[
 
 
 def beyond_shape(traced: Traced, number: int) -> int:
-    """The last element that was touched where the array's shape does not have it; -1 where it has all."""
+    """Return the last accessed element if it is outside the array's shape, otherwise -1."""
     mine = _mine(traced.rows, number)
     buffer = _buffer(traced, number, mine)
     last = max([traced.rows.index[at] for at in mine], default=0)
@@ -134,7 +134,7 @@ def _buffer(traced: Traced, number: int, mine: list[int]) -> Buffer:
     if len(sides) > 2:
         sides = [_total(sides[:-1]), sides[-1]]
     if in_shared and _total(sides) <= last:
-        sides = [last + 1]  # of elements that are read and written in parts
+        sides = [last + 1]  # its elements are accessed in parts
     return Buffer(name, sides, "shared" if in_shared else "global")
 
 
@@ -146,20 +146,22 @@ def _total(size: Sequence[int]) -> int:
 
 
 def _alt(spec: Mapping[str, Any], moments: Sequence[Moment], buffers: Sequence[Buffer]) -> str:
-    said = [f"{len(moments):,} steps, listed below."]
+    sentences = [f"{len(moments):,} steps, listed below."]
     if "cell" in spec:
-        said.append(f"Each of {_total(spec['grid']) * _total(spec['block']):,} cells is a {spec['cell']}.")
+        cells = _total(spec["grid"]) * _total(spec["block"])
+        sentences.append(f"Each of {cells:,} cells is a {spec['cell']}.")
     elif "grid" in spec:
         blocks = _total(spec["grid"])
         each = _total(spec["block"])
         warps = (each + WARP - 1) // WARP
-        counted = f"{blocks:,} {'block' if blocks == 1 else 'blocks'} of {each:,} threads"
-        said.append(f"The launch has {counted}, {warps:,} {'warp' if warps == 1 else 'warps'} in each.")
+        blocks_text = f"{blocks:,} {'block' if blocks == 1 else 'blocks'} of {each:,} threads"
+        warps_text = f"{warps:,} {'warp' if warps == 1 else 'warps'}"
+        sentences.append(f"The launch has {blocks_text}, {warps_text} in each.")
     if len(buffers) > 0:
-        said.append(f"Arrays: {', '.join([_described(one) for one in buffers])}.")
+        sentences.append(f"Arrays: {', '.join([_described(buffer) for buffer in buffers])}.")
     if len(spec["watched"]) > 0:
-        said.append(f"Values shown: {', '.join(spec['watched'])}.")
-    return " ".join(said)
+        sentences.append(f"Values shown: {', '.join(spec['watched'])}.")
+    return " ".join(sentences)
 
 
 def _described(buffer: Buffer) -> str:

@@ -1,5 +1,5 @@
-// Colours for a few lines of CUDA C or Python, in the classes that the site's code has.
-// In: a source. Out: its lines as HTML; nothing of the source is lost or added.
+// Syntax highlighting for a few lines of CUDA C or Python, with the site's classes.
+// In: a source. Out: its lines as HTML; the text is unchanged.
 
 import { escaped } from "tilewise-figures/dom.js";
 

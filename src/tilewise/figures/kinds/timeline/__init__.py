@@ -1,7 +1,6 @@
-"""A timeline: who is busy when, on rows such as host, stream or SM.
+"""A timeline: activities on rows such as host, stream or SM.
 
-In: spans with a start and an end. Out: a Figure with a slider that moves through the moments at which
-something starts or ends.
+In: spans with a start and an end. Out: a Figure with a slider through the times at which spans start or end.
 """
 
 from __future__ import annotations
@@ -16,18 +15,18 @@ from tilewise.figures.values import number
 
 @dataclass(frozen=True)
 class Span:
-    """Something that lasts."""
+    """An activity."""
 
     row: str
-    """Where it happens, e.g. ``host``."""
+    """Its row, e.g. ``host``."""
     start: float
     """In the timeline's unit."""
     stop: float
     """In the timeline's unit, at least ``start``."""
     label: str
-    """What it is, in a word or two."""
+    """Its name, in a word or two."""
     role: str = "block"
-    """The role whose colour it takes."""
+    """The role of its colour."""
 
 
 def timeline(
@@ -41,27 +40,27 @@ def timeline(
     """Return a timeline.
 
     Args:
-        spans: ``Span``s, or tuples ``(row, start, stop, label[, role])``; rows stand in order of first use.
-        title: what is to be seen, as a statement.
-        caption: what the figure shows, read alone.
+        spans: ``Span``s, or tuples ``(row, start, stop, label[, role])``; rows are in order of first use.
+        title: what the reader should see, as a statement.
+        caption: what the figure shows; self-contained.
         unit: unit of the times, e.g. ``µs``.
-        alt: the text alternative; by default counts rows and spans.
+        alt: the text alternative; by default the rows and the total time.
 
     Raises:
         ValueError: there is no span, one ends before it starts, or a role is unknown.
     """
-    every = [span if isinstance(span, Span) else Span(*span) for span in spans]
-    if not every:
+    all_spans = [span if isinstance(span, Span) else Span(*span) for span in spans]
+    if not all_spans:
         raise ValueError("a timeline needs at least one span")
-    for span in every:
+    for span in all_spans:
         theme.colour(span.role)
         if span.stop < span.start:
             raise ValueError(f"the span {span.label!r} ends at {span.stop}, before it starts at {span.start}")
-    rows = list(dict.fromkeys(span.row for span in every))
-    moments = sorted({span.start for span in every} | {span.stop for span in every})
-    ordered = sorted(every, key=lambda span: (span.start, rows.index(span.row)))
+    rows = list(dict.fromkeys(span.row for span in all_spans))
+    moments = sorted({span.start for span in all_spans} | {span.stop for span in all_spans})
+    ordered = sorted(all_spans, key=lambda span: (span.start, rows.index(span.row)))
     texts = tuple(f"{span.row}: {span.label}{_when(span, unit)}." for span in ordered)
-    key = _key(every)
+    key = _key(all_spans)
     length = f"over {number(moments[-1] - moments[0])} {unit}"
     return Figure(
         title=title,
@@ -75,7 +74,7 @@ def timeline(
             "rows": rows,
             "spans": [
                 {"row": rows.index(s.row), "start": s.start, "stop": s.stop, "label": s.label, "role": s.role}
-                for s in every
+                for s in all_spans
             ],
             "moments": moments,
             "unit": unit,
@@ -86,7 +85,7 @@ def timeline(
 
 
 def _key(spans: Sequence[Span]) -> list[tuple[str, str]]:
-    """Labels with their roles, where each of a few has a colour of its own; else none."""
+    """Labels with their roles if there are few and each has its own colour; otherwise empty."""
     pairs = list(dict.fromkeys((span.label, span.role) for span in spans))
     labels, roles = (len({pair[at] for pair in pairs}) for at in (0, 1))
     return pairs if labels == roles == len(pairs) <= min(4, len(spans) - 1) else []

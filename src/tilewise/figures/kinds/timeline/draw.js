@@ -1,5 +1,5 @@
-// Spans on rows, and a moment that moves through their starts and ends.
-// In: the specification that tilewise.figures.timeline wrote. Out: a View.
+// Spans on rows, and a cursor that moves through their start and end times.
+// In: the specification of tilewise.figures.timeline. Out: a View.
 
 import { stepper } from "tilewise-figures/controls.js";
 import { element, escaped, grouped, uniqueId } from "tilewise-figures/dom.js";

@@ -1,5 +1,5 @@
-// In: a page and a draft. Out: a modal dialog with the quote, a box and a preview of exactly what would be
-// sent. What leaves the page leaves it by the reader's click: a link to a new issue, or the clipboard.
+// In: a page and a draft. Out: a modal dialog with the quote, a text box and a preview of exactly what would be
+// sent. Nothing leaves the page without a click: on a link to a new issue, or to copy to the clipboard.
 
 import { element } from "../site/dom.js";
 import { issue, message } from "./message.js";

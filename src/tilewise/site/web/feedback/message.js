@@ -1,5 +1,5 @@
-// In: a page, a place in it, the reader's words. Out: the text of a suggestion and the address of a new
-// issue with that text filled in, cut to what servers take. Pure: nothing is shown, stored or sent here.
+// In: a page, a position in it, the reader's text. Out: the text of a suggestion and the URL of a new issue with
+// that text, truncated to what servers accept. Pure: shows, stores and sends nothing.
 
 const LONGEST_ADDRESS = 7500;
 const LONGEST_QUOTE = 1200;

@@ -1,5 +1,5 @@
-// Sliders, steppers and switches, all native form elements so that keyboards and screen readers know them.
-// In: a label, a range, a listener. Out: an element and a way to set its value without calling the listener.
+// Sliders, steppers and switches, all native form elements for keyboards and screen readers.
+// In: a label, a range, a listener. Out: an element and a setter that doesn't call the listener.
 
 import { element, uniqueId } from "./dom.js";
 

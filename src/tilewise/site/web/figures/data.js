@@ -1,6 +1,5 @@
-// In: the address of a figure's data, in a file or in an element of the page. Out: the data, fetched once,
-// or an error that says what went wrong and what the reader can do. What failed is tried again when asked
-// for again.
+// In: the URL of a figure's data, in a file or in an element of the page. Out: the data, fetched once, or an error
+// that says what went wrong and what the reader can do. A later call retries a failed fetch.
 
 /** @type {Map<string, Promise<any>>} */
 const files = new Map();

@@ -1,4 +1,4 @@
-// Makes elements. In: names, attributes, children. Out: elements that nobody has attached yet.
+// Creates elements. In: names, attributes, children. Out: detached elements.
 
 const SVG = "http://www.w3.org/2000/svg";
 

@@ -1,9 +1,9 @@
-// Where each thread stands in the flat view.
-// In: a launch and the room there is. Out: rectangles of threads and blocks in px. Drawing is left to grid_2d.js.
+// The layout of threads in the 2-D view.
+// In: a launch and the available size. Out: rectangles of threads and blocks in px. grid_2d.js draws them.
 //
-// A launch with one axis is laid out a warp a row, block after block like words in a line. One with two or three axes
-// keeps rows and columns; the layers of z stand side by side. Where that makes cells too small to be seen, wide blocks
-// are folded: a block with one axis has a warp a row too, and a single row of blocks goes on in the next line.
+// A launch with one axis has one warp per row, block after block, like words in a line. One with two or three axes
+// keeps rows and columns, with the layers of z side by side. If that makes cells too small to see, wide blocks are
+// folded: a block with one axis also has one warp per row, and a single row of blocks wraps.
 
 import { WARP, linear, threadAt, total, unravel, usedAxes } from "./launch.js";
 

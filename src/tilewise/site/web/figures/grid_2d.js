@@ -1,5 +1,5 @@
-// The flat view of a launch: a cell a thread, as SVG that takes its colours from the page.
-// In: a launch, who is idle, who is selected, who acts. Out: an element, and a listener's calls when a thread is chosen.
+// The 2-D view of a launch: one cell per thread, as SVG in the page's colours.
+// In: a launch; the idle, selected and active threads. Out: an element; calls a listener when a thread is selected.
 
 import { element, escaped, uniqueId } from "./dom.js";
 import { flat } from "./flat.js";

@@ -1,7 +1,7 @@
-// The launch in space: the same threads, in the same order, as cubes.
-// In: a launch, who is selected, who acts. Out: a scene for space.js. A launch with one axis shows lane, warp and block
-// as its three axes, since a single row of cubes says nothing. x runs right, y towards the reader and z down, so that
-// the first layer lies on top and reads like the flat view.
+// The launch in 3-D: the same threads, in the same order, as cubes.
+// In: a launch; the selected and active threads. Out: a scene for space.js. A launch with one axis has lane, warp
+// and block as its three axes, because a single row of cubes would show nothing. x points right, y towards the
+// reader and z down, so that the first layer is on top and looks like the 2-D view.
 
 import { tint } from "./grid_2d.js";
 import { threadAt, total, usedAxes, works } from "./launch.js";

@@ -1,6 +1,6 @@
-// Which script draws a kind of figure; what few pages need is fetched when it is needed.
-// In: the name of a kind. Out: a promise of the function that draws it, or of nothing where no one does. The kinds are
-// the folders of tilewise/figures/kinds: build.mjs writes their list.
+// The script for each kind of figure; scripts that few pages need are fetched on demand.
+// In: the name of a kind. Out: a promise of the function that draws it, or of nothing if the kind is unknown. The
+// kinds are the folders of tilewise/figures/kinds; build.mjs writes their list.
 
 import { HERE, ON_DEMAND } from "tilewise-kinds";
 

@@ -1,5 +1,5 @@
-// Index arithmetic of a launch, in CUDA's order. The same as tilewise/figures/dims.py, against which it is tested.
-// In: grid and block as [x, y, z]. Out: who a thread is. Knows nothing of drawing.
+// Index arithmetic of a launch, in CUDA's order; tested against tilewise/figures/dims.py.
+// In: grid and block as [x, y, z]. Out: the indices of a thread. Draws nothing.
 
 export const WARP = 32;
 export const MOST_IN_BLOCK = 1024;

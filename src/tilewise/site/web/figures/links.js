@@ -1,5 +1,5 @@
 // Links to a moment of a figure: `?figure-2=step12-thread40-3d`.
-// In: a figure's id and state. Out: a link, and the state that the page's address asks for.
+// In: a figure's id and state. Out: a link, and the state in the page's URL.
 
 /** Whether the page can be linked to: a frame in a notebook has no address of its own. */
 export const hasAddress = location.protocol !== "about:";

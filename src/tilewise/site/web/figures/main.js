@@ -1,4 +1,4 @@
-// Draws every figure of the page when it comes near, and lets go of it when the page changes.
+// Draws every figure of the page when it is near the viewport, and releases it when the page changes.
 // In: `<figure class="tw-figure" data-figure="...json">`. Out: a drawing in its body. Each kind draws itself.
 
 import { fetched } from "./data.js";

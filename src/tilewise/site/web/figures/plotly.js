@@ -1,4 +1,4 @@
-// The part of plotly.js that figures use. Loaded when a figure that needs it comes near.
+// The parts of plotly.js that figures use. Loaded when a figure that needs it is near the viewport.
 import Plotly from "plotly.js/lib/core";
 import bar from "plotly.js/lib/bar";
 import heatmap from "plotly.js/lib/heatmap";

@@ -1,4 +1,4 @@
-// Fetches the Plotly bundle once, from the folder that this script came from.
+// Fetches the Plotly bundle once, from this script's own folder.
 // In: nothing. Out: a promise of Plotly; rejected with a sentence for the reader.
 
 const home = document.currentScript instanceof HTMLScriptElement ? document.currentScript.src : document.baseURI;

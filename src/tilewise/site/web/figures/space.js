@@ -1,5 +1,5 @@
-// Cubes in space, drawn by Plotly in WebGL: full ones as one mesh, hollow ones as wires.
-// In: cubes with positions and colours. Out: a drawing that can be updated in place; the camera stays where it is.
+// Cubes in 3-D, drawn by Plotly with WebGL: filled ones as one mesh, hollow ones as wireframes.
+// In: cubes with positions and colours. Out: a drawing that can be updated in place and keeps its camera.
 
 import { CONFIG, loadPlotly } from "./plotly_loader.js";
 

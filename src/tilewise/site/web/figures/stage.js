@@ -1,5 +1,5 @@
-// Where a figure is flat or in space, as its reader chooses: the choice and its start.
-// In: what was kept and asked for. Out: parts to put on the page. A browser without WebGL stays flat and says so.
+// The 2-D/3-D view of a figure: the reader's choice and its initial value.
+// In: the stored and the requested view. Out: elements. A browser without WebGL stays in 2-D and says so.
 
 import { choice } from "./controls.js";
 import { element } from "./dom.js";

@@ -1,5 +1,5 @@
-// Remembers where a reader left each figure, for this visit: a reload or a rebuilt page keeps the sliders.
-// In: a figure's name, kind and state. Out: the state, or nothing. A browser without storage keeps it in memory.
+// Stores each figure's state for this visit, so that a reload or a rebuilt page keeps the sliders.
+// In: a figure's name, kind and state. Out: the state, or nothing. Without storage, it stays in memory.
 
 /** @type {Map<string, {kind: string, state: Record<string, any>}>} */
 const kept = new Map();

@@ -1,5 +1,5 @@
-// Colours by role, as the page's CSS variables have them now.
-// In: an element of the page. Out: rgb texts for Plotly; SVG uses the variables themselves.
+// The current colours of roles, from the page's CSS variables.
+// In: an element of the page. Out: rgb strings for Plotly; SVG uses the variables themselves.
 
 const TOKEN = /^role:([a-z0-9]+)(?:\/([01](?:\.\d+)?))?$/;
 

@@ -1,5 +1,6 @@
-// A compiler of CUDA in two parts: clang's front end, from npm, and LLVM's optimiser and NVPTX backend, from nvptx/build.py.
-// In: options of the front end and a source. Out: PTX, or the syntax tree where that is asked for, and what clang says.
+// A CUDA compiler in two parts: clang's front end, from npm, and LLVM's optimiser and NVPTX backend, from
+// nvptx/build.py. In: options of the front end and a source. Out: PTX or the requested syntax tree, and clang's
+// messages.
 
 import { ptxOf } from "./nvptx.js";
 

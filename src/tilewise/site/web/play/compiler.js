@@ -1,6 +1,6 @@
-// The compiler: of the server on the reader's own machine, where the page comes from it (site/play/requests.py), else in
-// the page itself, where the site has its files (site/in_page/files.py) and the reader has let them be loaded.
-// In: a text. Out: its kernels and a program, or what is wrong with it, as kernel/pasted.py has them.
+// The compiler: on the server that sent the page, if it is the reader's own machine (site/play/requests.py); otherwise
+// in the page, if the site has its files (site/in_page/files.py) and the reader has agreed to load them.
+// In: a kernel's text. Out: its kernels and a program, or its faults, in the form of kernel/pasted.py.
 
 import { element } from "../site/dom.js";
 import { keptCompiler, largeOf, PAGES, scriptsOf, totalBytes } from "./kept.js";

@@ -1,6 +1,6 @@
-// The compiler in a thread of its own: clang's front end, LLVM's NVPTX backend, and the course's Python, all as wasm.
-// In: {files, list}, the address of the compiler's files and their sizes and hashes; then {number, given}. Out:
-// {loaded, of}, {ready}, or {failed}; then {number, made}, as site/in_page/answering.py has it.
+// The compiler in a worker: clang's front end, LLVM's NVPTX backend, and the course's Python, all as wasm.
+// In: {files, list}, the URL of the compiler's files and their sizes and hashes; then {number, given}. Out:
+// {loaded, of}, {ready}, or {failed}; then {number, made}, as in site/in_page/answering.py.
 
 import { clang, treeOf } from "./clang.js";
 import { keptCompiler, largeOf, totalBytes } from "./kept.js";

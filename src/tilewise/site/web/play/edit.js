@@ -1,4 +1,4 @@
-// The editor of a kernel on a lesson's panel: the panel runs what is edited, with the lesson's own arguments.
+// The editor of a kernel in a lesson's panel: the panel runs the edited kernel with the lesson's own arguments.
 // In: a panel of run/main.js, and a compiler. Out: editor and errors above its controls.
 
 import { element } from "../site/dom.js";

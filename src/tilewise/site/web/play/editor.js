@@ -1,6 +1,6 @@
-// The editor of CUDA texts: CodeMirror, in a shadow root, where its styles stand in sheets that a strict policy allows.
-// In: an element, a text. Out: the text as it is edited; lines of errors and hazards are marked. What is made of a
-// text is left to who opened it. Tab leaves the editor; Ctrl+] and Ctrl+[ indent.
+// The editor for CUDA: CodeMirror in a shadow root, with style sheets that a strict policy allows.
+// In: an element, a text. Out: the edited text; lines of errors and hazards are marked. The caller processes the
+// text. Tab leaves the editor; Ctrl+] and Ctrl+[ indent.
 
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { cpp } from "@codemirror/lang-cpp";

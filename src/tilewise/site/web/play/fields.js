@@ -1,6 +1,6 @@
-// The fields of a launch that a reader makes up: grid, block, shared memory, and each argument.
-// In: a proposal of kernel/pasted.py. Out: a form, and what its fields hold as a choice for run/launch.js. Grid and
-// lengths may be formulas of the sizes; they follow when a size is dragged.
+// The fields of a launch that a reader defines: grid, block, shared memory, and each argument.
+// In: a proposal of kernel/pasted.py. Out: a form, and its values as a choice for run/launch.js. Grid and lengths may
+// be formulas of the sizes; they update when a size is dragged.
 
 import { element } from "../site/dom.js";
 import { Unreadable, worth } from "./formula.js";

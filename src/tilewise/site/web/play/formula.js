@@ -1,5 +1,5 @@
-// In: a formula as a reader types it, such as `ceil_div(n, blockDim.x)`, and what its names are worth. Out: a whole
-// number. Division rounds down, as it does between ints. Nothing is evaluated but what is written here.
+// In: a formula as a reader types it, such as `ceil_div(n, blockDim.x)`, and the values of its names. Out: an integer.
+// Division rounds down, as between ints. Only the operations below are evaluated.
 
 /** A formula that cannot be read, in a sentence. */
 export class Unreadable extends Error {}

@@ -1,4 +1,4 @@
-// What a page that is one file holds of the simulator: the worker's script, and machine.wasm, compressed.
+// The simulator in a single-file page: the worker's script, and machine.wasm, compressed.
 
 export const held = (id) => document.getElementById(id).textContent;
 

@@ -1,5 +1,5 @@
-// What a browser keeps once its reader has loaded the compiler: the compiler's large files, and pages with what they
-// need. In: the list that site/in_page/files.py writes. Out: addresses, and the names of the two parts of the cache.
+// The browser's cache, used once the reader has loaded the compiler: the compiler's large files, and pages with their
+// resources. In: the list that site/in_page/files.py writes. Out: URLs, and the names of the two caches.
 
 const COMPILER = "tilewise-compiler";
 export const PAGES = "tilewise-pages";

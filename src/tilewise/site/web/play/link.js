@@ -1,4 +1,4 @@
-// A Playground's state in an address: compressed, in the part behind #, which no browser sends to a server.
+// A Playground's state in a URL: compressed, in the fragment after #, which no browser sends to a server.
 
 const MARK = "#code=";
 const MOST_LETTERS = 400_000;

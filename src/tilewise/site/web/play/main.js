@@ -1,6 +1,6 @@
-// The Playground: any CUDA text, compiled by the reader's own server or in the page, run in the browser.
-// In: `.tw-play` with the address of examples, and the text that it begins with, if any. Out: editor, launch and
-// run. Until there is a compiler the examples run as they are; the page says how to get one. The state is a link.
+// The Playground: any CUDA kernel, compiled by the reader's own server or in the page, run in the browser.
+// In: `.tw-play` with the URL of examples, and optionally an initial text. Out: editor, launch and run. Without a
+// compiler, the examples run unchanged, and the page says how to get one. The state is in the link.
 
 import { copied } from "../figures/links.js";
 import { shownRuns } from "../run/runs.js";

@@ -1,5 +1,5 @@
-// A kernel that a reader runs, in the frame that a notebook shows. In: what cli/notebook.py has put into the frame: the
-// panel, its offer, the worker's script, machine.wasm.
+// A kernel that a reader runs in a notebook's frame. In: what cli/notebook.py has put into the frame: the panel, its
+// offer, the worker's script, machine.wasm.
 
 import { mount } from "../run/main.js";
 import { held, heldParts } from "./held.js";

@@ -1,5 +1,5 @@
-// LLVM's optimiser and NVPTX backend as wasm (nvptx/nvptx.cpp). In: bitcode. Out: the text of PTX. Nothing of a system is
-// given to it: no files, no clock, no chance.
+// LLVM's optimiser and NVPTX backend as wasm (nvptx/nvptx.cpp). In: bitcode. Out: PTX. It has no access to the system:
+// no files, no clock, no random numbers.
 
 const NOT_THERE = 52;
 

@@ -1,6 +1,6 @@
-// Once a reader has loaded the compiler: pages that have been open are there without a network too. It stands at the root
-// of the site, whose pages it serves. In: what they fetch. Out: what the network answers, which is kept; without one, what
-// was kept. The compiler's large files are kept by compiler_worker.js.
+// The service worker, installed once a reader has loaded the compiler, so that visited pages work offline. It is at the
+// root of the site, because its scope is its folder. In: the pages' requests. Out: the network's response, which it
+// caches; offline, the cached one. compiler_worker.js caches the compiler's large files.
 
 import { isLarge, PAGES } from "./kept.js";
 

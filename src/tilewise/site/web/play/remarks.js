@@ -1,4 +1,4 @@
-// What is wrong with a text, as a list whose lines lead into the editor, and what was left out of it.
+// The faults of a text as a list whose lines link into the editor, and what was left out of the text.
 
 import { coded, element } from "../site/dom.js";
 

@@ -1,6 +1,6 @@
-// A puzzle that is solved where it stands. In: `.tw-solve` with the address of the puzzle's data (puzzles/browser.py).
-// Out: its kernel with blanks to choose from, whose programs are ready; where the page comes with a compiler, an editor,
-// too. run_worker.js judges either. What a reader has chosen, written and solved is kept in this browser.
+// A puzzle solved on its page. In: `.tw-solve` with the URL of the puzzle's data (puzzles/browser.py). Out: its kernel
+// with blanks to choose from, whose programs are precompiled, and an editor if the page has a compiler. run_worker.js
+// judges both. The reader's choices, code and solved puzzles are stored in this browser.
 
 import { wording } from "tilewise-judging";
 import { Runs } from "../run/runs.js";

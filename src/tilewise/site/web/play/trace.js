@@ -1,4 +1,4 @@
-// The page that `tilewise trace` writes: its launch in fields, to be changed and run again without a network.
+// The page that `tilewise trace` writes: its launch in fields, to be changed and run again offline.
 // In: what cli/trace_page.py has put into the page: an offer with its fields, the worker's script, machine.wasm.
 
 import { shownRuns } from "../run/runs.js";

@@ -1,5 +1,5 @@
-// The stepped figure of a reader's own run, above its counts. In: the figure's data, from run_worker.js. Out: the element
-// that the page's own figures have; figures.js draws it, and is fetched where the page has not fetched it yet.
+// The stepped figure of a reader's own run, above its counts. In: the figure's data, from run_worker.js. Out: the same
+// element as for the page's own figures; figures.js draws it, and is fetched if necessary.
 
 import { element } from "../site/dom.js";
 

@@ -1,6 +1,6 @@
-// Judges an answer to a puzzle, as puzzles/judging.py does: every launch is right, then every launch is within its budget.
-// In: the machine, the puzzle's data (puzzles/browser.py), the program of an answer. Out: {fault} with its line, message,
-// repair and launch, or {spent}. The sentences are those of puzzles/wording.py, translated.
+// Judges an answer to a puzzle, as puzzles/judging.py does: every launch must be right, then within its budget.
+// In: the machine, the puzzle's data (puzzles/browser.py), the program of an answer. Out: {fault} with its line,
+// message, repair and launch, or {spent}. The sentences are those of puzzles/wording.py, translated.
 
 import { general, grouped, placeOf, wording } from "tilewise-judging";
 import { launchOf, numbersIn, Refused } from "./launch.js";

@@ -1,5 +1,5 @@
-// In: what a lesson offers to try (kernel/try_it.py), and what a reader chose: sizes, a kernel, how arrays begin.
-// Out: arguments and a shape for the machine. Numbers are made as kernel/try_it.py makes them, to the last bit.
+// In: a lesson's offer (kernel/try_it.py), and the reader's choice: sizes, a kernel, how arrays are initialised. Out:
+// arguments and a shape for the machine. Numbers are generated as in kernel/try_it.py, to the last bit.
 
 const BLOCK_LIMITS = [1024, 1024, 64];
 const GRID_LIMITS = [2 ** 31 - 1, 65_535, 65_535];

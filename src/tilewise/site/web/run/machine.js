@@ -1,6 +1,6 @@
-// The simulated machine in WebAssembly: lays out a launch in its memory, runs it, and reads what it left.
+// The simulated machine in WebAssembly: lays out a launch in its memory, runs it, and reads the results.
 // In: machine.wasm, the table of simulator/browser/layout.py, a program of simulator/browser/program.py, arguments.
-// Out: counts by line, hazards, accesses, printed text and arrays, as engine/memory.py and run.py have them.
+// Out: counts by line, hazards, accesses, printed text and arrays, as in engine/memory.py and run.py.
 
 const MOST_HAZARDS = 64;
 const MOST_NOTES = 8;

@@ -1,6 +1,6 @@
-// The panel of a kernel that a reader runs: sizes under sliders, the run beside them as they move.
-// In: `.tw-try` with its controls and the page's own run. Out: the reader's run in its place, by run_worker.js; the
-// page's totals stay in a row below. The choice stands in the page's address, so that a link shows the same.
+// The panel of a kernel that a reader runs: sizes as sliders, and the run, updated as they move.
+// In: `.tw-try` with its controls and the page's own run. Out: the reader's run instead of it, by run_worker.js; the
+// page's totals stay in a row below. The choice is in the page's URL, so that a link shows the same.
 
 import { copied } from "../figures/links.js";
 import { element } from "../site/dom.js";

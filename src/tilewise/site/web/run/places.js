@@ -1,4 +1,4 @@
-// Where an access went and what its bits are worth, as engine/memory.py says it of a trace.
+// The element of an access and the value of its bits, as engine/memory.py reports them for a trace.
 
 import { TYPES } from "./launch.js";
 

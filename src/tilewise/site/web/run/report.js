@@ -1,5 +1,5 @@
-// In: what the machine left of a launch. Out: what the page shows of it, as plain data: the counts by source line as
-// results/table.py has them, hazards and notes in the sentences of results/findings.py, arrays as text.
+// In: the results of a launch. Out: the page's report as plain data: the counts by source line as in results/table.py,
+// hazards and notes in the sentences of results/findings.py, arrays as text.
 
 import { cells, COLUMNS, Describer, grouped, HAZARD_KINDS } from "tilewise-sentences";
 import { numbersIn } from "./launch.js";

@@ -1,5 +1,5 @@
-// Runs in a thread of their own, and the part of a panel that shows them: the newest run's table, its progress and a way
-// to stop it, its stepped figure, a sentence for who listens. In: an offer, choices. Out: what run_worker.js makes of them.
+// Runs in a worker, and the part of a panel that shows them: the latest run's table, its progress and a stop button,
+// its stepped figure, a sentence for screen readers. In: an offer, choices. Out: the results of run_worker.js.
 
 import { element } from "../site/dom.js";
 import { figurePlace } from "./figure.js";

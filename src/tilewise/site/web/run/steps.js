@@ -1,5 +1,5 @@
-// A reader's own run as a stepped figure. In: the machine, a kernel of an offer, a launch. Out: the data of the figure,
-// as figures/kinds/stepped makes it of a traced run, with a sentence on what it leaves out; or why there is none.
+// A reader's own run as a stepped figure. In: the machine, a kernel of an offer, a launch. Out: the figure's data, as
+// figures/kinds/stepped generates it from a traced run, with a sentence on what it omits; or why there is none.
 
 import { beyond_shape, fits, MOST_MOMENTS, MOST_THREADS, of_run, Rows, touched, Traced, Values } from "tilewise-stepping";
 import { elementIn, globalPlaces, numberIn, sharedPlace } from "./places.js";

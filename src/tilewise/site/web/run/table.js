@@ -1,5 +1,5 @@
-// In: a report of report.js. Out: elements: hazards, the counts by source line as
-// outputs/run.py shows them, what was printed, and the arrays that the kernel wrote.
+// In: a report of report.js. Out: elements: hazards, the counts by source line as in outputs/run.py, printed text, and
+// the arrays that the kernel wrote.
 
 import { coded, element } from "../site/dom.js";
 

@@ -1,5 +1,6 @@
-// The machine in a thread of its own. In: {offer} once, then {number, choice}, with {step} for a stepped figure of the
-// run; an offer with trials is a puzzle's (puzzles/browser.py), and a choice is then an answer. Out: {progress}, {report}, {stepped} or {refused}, each with the number. Who wants a run stopped ends this thread.
+// The machine in a worker. In: {offer} once, then {number, choice}, with {step} for a stepped figure of the run; an
+// offer with trials is a puzzle's (puzzles/browser.py), and a choice is then an answer. Out: {progress}, {report},
+// {stepped} or {refused}, each with the number. To stop a run, terminate the worker.
 
 import layout from "tilewise-layout";
 import { first_warp } from "tilewise-stepping";

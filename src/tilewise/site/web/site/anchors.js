@@ -1,7 +1,7 @@
-// In: links to a place on the page that is shown. Out: the browser's own jump, with the page as the reader
-// has set it. Material's instant navigation takes the first address it is told of for that of a new page,
-// fetches the page again and closes what the reader had opened. So it is told of this page's own address
-// beforehand, while nothing can be fetched, and clicks that stay on the page are kept from it.
+// In: links to a position on the current page. Out: the browser's own jump, with the page as the reader has set it.
+// Material's instant navigation takes the first URL that it receives for that of a new page, fetches the page again
+// and closes what the reader had opened. So it receives this page's own URL first, while nothing can be fetched, and
+// doesn't get clicks that stay on the page.
 
 const { prototype } = XMLHttpRequest;
 const { send } = prototype;

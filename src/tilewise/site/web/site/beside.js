@@ -1,6 +1,6 @@
-// In: sets of content tabs that begin with a kernel in CUDA C and its pseudocode. Out: where the page is wide enough for
-// the longest lines of both, the two stand beside each other until a third tab is chosen; elsewhere they stay tabs.
-// The second's name stands above it where the names of further tabs have room behind it, else behind the first's.
+// In: sets of content tabs that begin with a kernel in CUDA C and its pseudocode. Out: if the page is wide enough for
+// the longest lines of both, the two are side by side until a third tab is selected; otherwise they stay tabs. The
+// second's name is above it if the names of further tabs fit behind it, otherwise behind the first's.
 
 const wide = window.matchMedia("(min-width: 76.25em)");
 /** Between the two, in px. */

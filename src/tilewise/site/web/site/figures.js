@@ -1,5 +1,5 @@
-// In: places for figures. Out: the figures' script, fetched once, when one of them is about a screen away.
-// What it draws, and on which pages after that, is its own affair.
+// In: placeholders of figures. Out: the figures' script, fetched once, when one is about a screen away. That script
+// decides what to draw, on later pages too.
 
 const home = document.currentScript?.src ?? document.baseURI;
 let asked = false;

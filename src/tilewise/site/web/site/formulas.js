@@ -1,5 +1,5 @@
-// Copies formulas as TeX: what a selection holds of them is put on the clipboard as it was written.
-// In: `.tw-math[data-tex]`. Out: a copy handler. A formula that is not selected as a whole is copied whole.
+// Copies formulas as TeX: selected formulas go to the clipboard as they were written.
+// In: `.tw-math[data-tex]`. Out: a copy handler. A partially selected formula is copied whole.
 
 /** Put TeX in place of the formulas among what is copied. */
 export function copyFormulas(article, signal) {

@@ -1,6 +1,6 @@
-// In: `.tw-guess` above measured tables, with the recorded answer. Out: what was recorded stays covered until
-// the reader has guessed or asks to see it; then the miss is told. Guesses are kept in this browser, from
-// click to click, and can be cleared. Without script, and in print, the numbers are simply there.
+// In: `.tw-guess` above measured tables, with the recorded answer. Out: the record stays hidden until the reader has
+// guessed or asks to see it; then the error is shown. Guesses are stored in this browser and can be cleared. Without
+// JavaScript, and in print, the numbers are visible.
 
 import { element } from "./dom.js";
 import { keep, recall } from "./stored.js";

@@ -1,6 +1,6 @@
-// In: folds, and groups of rows, that hold a link into a file beside the page (tilewise/site/folded.py). Out: what the
-// link leads to, in its place: for a fold when it is opened, for the whole page before it is printed or searched.
-// Where the file cannot be had, and without this script, the link stays and leads there.
+// In: folds, and groups of rows, with a link into a separate file (tilewise/site/folded.py). Out: the link's target
+// instead of it: for a fold when it is opened, for the whole page before it is printed or searched. If the file is
+// unavailable, and without JavaScript, the link stays.
 
 import { element } from "./dom.js";
 

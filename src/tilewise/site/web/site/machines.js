@@ -1,6 +1,6 @@
-// In: the machines of `#tw-machines` and the header's button; blocks `.tw-machines`, which hold the outputs of other
-// machines in templates; numbers `[data-on]`. Out: one choice for the whole site, kept in this browser, by which all
-// of them change together.
+// In: the machines of `#tw-machines` and the header's button; blocks `.tw-machines`, which have other machines' outputs
+// in templates; numbers `[data-on]`. Out: one selected machine for the whole site, stored in this browser; a change
+// updates all of them.
 
 import { element } from "./dom.js";
 import { keep, recall } from "./stored.js";

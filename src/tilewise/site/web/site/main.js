@@ -1,6 +1,6 @@
-// The site's own script: small parts, each told about every page, also under instant navigation.
-// In: Material's document$ (or one ready document without it). Out: behaviour that pages lack without it;
-// every part leaves a page that works when it does not run. Figures are left to figures/main.js.
+// The site's own script: small parts, each called for every page, also under instant navigation.
+// In: Material's document$ (or one ready document without it). Out: behaviour that pages lack without it; a page works
+// without any of the parts. figures/main.js draws figures.
 
 import { jumpWithin } from "./anchors.js";
 import { showProvenance } from "./provenance.js";

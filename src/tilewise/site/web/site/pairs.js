@@ -1,7 +1,6 @@
-// In: listings with data-regions, "name:first-last" by line number, as page.py writes them. Out: pointing
-// at a line of a region, or reaching it by keyboard, lights up the lines of that name in the pseudocode and
-// in the kernel beside it. They stay lit, so that the other tab shows them; Enter, or the button there,
-// turns to them.
+// In: listings with data-regions, "name:first-last" by line number, as page.py writes them. Out: pointing at a line of
+// a region, or reaching it by keyboard, highlights the lines of that name in the pseudocode and in the kernel next to
+// it. They stay highlighted, so that the other tab shows them; Enter, or the button there, switches to it.
 
 import { element } from "./dom.js";
 import { showTabOf } from "./tabs.js";

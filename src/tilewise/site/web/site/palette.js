@@ -1,6 +1,6 @@
-// In: the theme that the page has, and the reader's switch. Out: what the browser draws itself, scroll bars
-// say, in the same theme; and colours that change at once, instead of fading one after the other. Material
-// does both whenever a page is opened and restyles all of it; here it is done when a theme changes.
+// In: the page's theme, and the reader's switch. Out: what the browser draws itself, such as scroll bars, in the same
+// theme; and colours that change at once, instead of fading one after the other. Material does both on every page load
+// and restyles the whole page; this script does it only when the theme changes.
 
 const still = new CSSStyleSheet();
 still.replaceSync("*, ::before, ::after { transition-duration: 0s !important; }");

@@ -1,5 +1,5 @@
-// In: a stretch of a page. Out: where it stands: the heading above it, and the line of the lesson's file.
-// Lines come from data-line, which page.py gives to paragraphs and listings.
+// In: a range of a page. Out: its position: the heading above it, and the line of the lesson's file. Lines come from
+// data-line, which page.py gives to paragraphs and listings.
 
 /** @returns {{quote: string, heading: string, anchor: string, line: number}} */
 export function placeOf(article, range) {

@@ -1,4 +1,4 @@
-// In: the Playground, `.tw-play`. Out: play.js, fetched where a page has one.
+// In: the Playground, `.tw-play`. Out: play.js, fetched if the page has one.
 
 const home = document.currentScript?.src ?? document.baseURI;
 

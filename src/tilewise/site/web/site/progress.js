@@ -1,5 +1,5 @@
-// In: the mark at a lesson's end, links to lessons in the course map. Out: which lessons the
-// reader has marked as read, kept in this browser from click to click, and a way to clear it.
+// In: the button at a lesson's end, links to lessons in the course map. Out: the lessons that the reader has marked as
+// read, stored in this browser, and a way to clear them.
 
 import { element } from "./dom.js";
 import { keep, recall } from "./stored.js";

@@ -1,6 +1,6 @@
-// In: recorded numbers, `a[data-provenance]` with the id of the list of their facts; stated ones, `[data-source]`.
-// Out: the facts beside the number that is pointed at, focused or tapped. The box can be pointed at, Tab
-// leads into it, Escape and a press elsewhere put it away. Without this script the link leads to the list.
+// In: recorded numbers, `a[data-provenance]` with the id of the list of their facts; quoted ones, `[data-source]`. Out:
+// the facts next to a number that is hovered, focused or tapped. Readers can point at the box; Tab moves into it,
+// Escape and a press elsewhere close it. Without JavaScript the link points to the list.
 
 import { element } from "./dom.js";
 import { lookUp } from "./later.js";

@@ -1,5 +1,5 @@
-// In: tables, code blocks and formulas that may be wider than the screen. Out: those that do scroll can be reached and
-// scrolled by keyboard, and say what they are; those that do not stay out of the tab order.
+// In: tables, code blocks and formulas that may be wider than the screen. Out: those that scroll are focusable,
+// scrollable by keyboard, and labelled; the others stay out of the tab order.
 
 const SCROLLS = ".tw-table, .tw-hazard-source, .md-typeset__scrollwrap, table.tw-plain, .tw-math, pre > code";
 

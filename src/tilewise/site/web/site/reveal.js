@@ -1,5 +1,5 @@
-// In: a link or an address that points inside something folded. Out: every fold around it is open, its tab
-// is shown, and the page stands at it. Folds also open for print, and close again as they were after it.
+// In: a link or a URL that points inside a fold. Out: opens every fold around the target, shows its tab, and scrolls
+// there. Folds also open for print, and return to their previous state afterwards.
 
 import { showTabOf } from "./tabs.js";
 

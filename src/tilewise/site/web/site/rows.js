@@ -1,6 +1,6 @@
 // In: `[data-search]`, which names rows in groups: `tbody[data-group]` of a table that tables.js sorts and filters, or
-// `details[data-group]`. Out: a field above them that leaves out rows without its words; for folds also a choice of
-// one lesson. A row without the words has the class tw-unfound. Without this script: all rows, and folds to open.
+// `details[data-group]`. Out: a search field that hides rows without its words; for folds also a selection of one
+// lesson. A row without the words has the class tw-unfound. Without JavaScript: all rows, and folds to open.
 
 import { element } from "./dom.js";
 import { fetchAll } from "./later.js";

@@ -1,7 +1,6 @@
-// In: the footnotes at the end of a page and their marks. Out: on a wide screen each note stands in the
-// margin beside its mark, below the note before it; elsewhere the list stays where it is. The notes never
-// leave the list, so the links between mark and note, the reading order and a page without script stay as
-// they are.
+// In: the footnotes at the end of a page and their marks. Out: on a wide screen each note is in the margin next to its
+// mark, below the previous note; otherwise the list stays at the end. The notes never leave the list, so the links
+// between mark and note, the reading order and a page without JavaScript don't change.
 
 const wide = window.matchMedia("(min-width: 76.25em)");
 const GAP_PX = 14;

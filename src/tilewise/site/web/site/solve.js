@@ -1,5 +1,5 @@
-// In: puzzles, `.tw-solve`. Out: a button for each that fetches solve.js, where the puzzle is solved on the page; a
-// mark in the title of those that this browser has seen solved.
+// In: puzzles, `.tw-solve`. Out: a button for each that fetches solve.js to solve the puzzle on the page; a mark in the
+// title of those solved in this browser.
 
 import { element } from "./dom.js";
 import { recall } from "./stored.js";

@@ -1,5 +1,5 @@
-// In: a name. Out: what this browser keeps under it for the course, as JSON; null where it keeps nothing or
-// may not. Nothing is kept but after a click of the reader's: each caller says which.
+// In: a name. Out: the course's value of that name in this browser, as JSON; null if there is none or storage is
+// denied. Values are stored only after a click of the reader's; each caller says which.
 
 const PREFIX = "tilewise:";
 

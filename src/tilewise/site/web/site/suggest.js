@@ -1,6 +1,6 @@
-// In: a selection in the article, the box at the page's end. Out: a draft of a suggestion and, once
-// somebody asks for it, the dialog of feedback/dialog.js, fetched then. A draft lives in this window's
-// memory and, if the reader says so, in this browser; where it goes to is the dialog's affair.
+// In: a selection in the article, the box at the page's end. Out: a draft of a suggestion and, on request, the dialog
+// of feedback/dialog.js, fetched then. A draft stays in this window's memory and, if the reader agrees, in this
+// browser; the dialog decides where it goes.
 
 import { element } from "./dom.js";
 import { placeOf, wordsOf } from "./place.js";

@@ -1,8 +1,7 @@
-// In: `table.tw-sortable`, numbers as `[data-value]`, words to sort by as `[data-key]`, `data-filters` with
-// names of the rows' data, `tbody[data-group]` with a heading row; rows of a group may be left out, with
-// `[data-rows]` in their place, which counts them by their data. Out: headings that sort over all groups, by
-// mouse and keyboard; choices that leave rows out; groups that fold, and fetch their rows. Without this script: a
-// plain table.
+// In: `table.tw-sortable`, numbers as `[data-value]`, sort keys as `[data-key]`, `data-filters` with names of the rows'
+// data, `tbody[data-group]` with a heading row; rows of a group may be missing, replaced by `[data-rows]`, which counts
+// them by their data. Out: headings that sort across groups, by mouse and keyboard; filters; groups that fold, and
+// fetch their rows. Without JavaScript: a plain table.
 
 import { element } from "./dom.js";
 import { fetchAll } from "./later.js";

@@ -1,5 +1,5 @@
-// In: sets of content tabs, which Material switches and links. Out: each block carries its tab's name,
-// so that print can show them all one below the other, and each set a name for screen readers.
+// In: sets of content tabs, which Material switches and links. Out: each block gets its tab's name, so that print can
+// show them all below each other, and each set gets a name for screen readers.
 
 export function labelTabsForPrint(article) {
   for (const set of article.querySelectorAll(".tabbed-set")) {

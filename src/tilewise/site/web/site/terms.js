@@ -1,5 +1,5 @@
-// In: links to terms with what they mean as a title. Out: the same in a note of our own: on hover, on focus
-// and on a first tap. It can be pointed at, and Escape puts it away.
+// In: links to terms with their definition as a title. Out: the definition in our own tooltip: on hover, on focus and
+// on a first tap. Readers can point at it, and Escape closes it.
 
 import { element } from "./dom.js";
 

@@ -1,5 +1,5 @@
-// In: kernels that a reader may run, `.tw-try`. Out: run.js, fetched when one of them is first touched, or when the
-// page's address asks for a run; where the page comes with a compiler, a button for edit.js, too.
+// In: kernels that a reader may run, `.tw-try`. Out: run.js, fetched when a reader first uses one of them, or if the
+// page's URL requests a run; and a button for edit.js if the page has a compiler.
 
 import { element } from "./dom.js";
 
