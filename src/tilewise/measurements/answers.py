@@ -1,4 +1,4 @@
-"""Answers: fresh inputs, the reference's result in float64, and the check that comes before any timing.
+"""Answers: fresh inputs, the reference's float64 result, and the check before any timing.
 
 In: launches of an experiment and its reference. Out: arrays by name, or a ``LessonError`` that names the
 variant, the array, the element and both values.
@@ -28,7 +28,7 @@ Drawn = dict[tuple[str, str], Array]
 
 
 def values_of(launches: Sequence[Any]) -> dict[str, Any]:
-    """The recipes, arrays and scalars of the launches' cases, by name; the first that names one decides."""
+    """The recipes, arrays and scalars of the launches' cases, by name; the first launch takes precedence."""
     values: dict[str, Any] = {}
     for launch in launches:
         for name, value in launch.case.values.items():
@@ -43,9 +43,8 @@ def make_inputs(
 
     Args:
         launches: those of one variant.
-        fresh: draw other numbers than the recipes' own seeds give; another number, other inputs.
-        drawn: arrays made before, by name and recipe, which are handed out again and added to; for a caller
-            who never writes to them.
+        fresh: draw other numbers than from the recipes' own seeds; each value gives different inputs.
+        drawn: a cache of arrays by name and recipe, for callers that never write to them.
     """
     values = values_of(launches)
     drawn = {} if drawn is None else drawn
@@ -65,8 +64,8 @@ def _make(name: str, recipe: Recipe, fresh: int | None) -> Array:
     seed = zlib.crc32(name.encode())
     if fresh is None or recipe.kind in ("output", "constant"):
         return recipe.make(seed)
-    own = seed if recipe.seed is None else recipe.seed
-    return replace(recipe, seed=own + 1_000_003 * (fresh + 1)).make(seed)
+    base = seed if recipe.seed is None else recipe.seed
+    return replace(recipe, seed=base + 1_000_003 * (fresh + 1)).make(seed)
 
 
 def _copied(value: Any) -> Any:
@@ -91,19 +90,19 @@ def outputs(launches: Sequence[Any]) -> tuple[str, ...]:
 def expected_answer(
     experiment: Experiment, launches: Sequence[Any], inputs: Mapping[str, Any]
 ) -> dict[str, Array] | None:
-    """What the reference gives for these inputs, by name of the array; None without a reference.
+    """The reference's result for these inputs, by array name; None without a reference.
 
     Raises:
         LessonError: the reference wants an unknown input, or it is unclear which array it returned.
     """
     if experiment.reference is None:
         return None
-    made = set(outputs(launches))
-    meant = numbers(launches, inputs)
-    known = {name: _wide(value) for name, value in meant.items() if name not in made}
+    written_names = set(outputs(launches))
+    decoded = numbers(launches, inputs)
+    known = {name: _wide(value) for name, value in decoded.items() if name not in written_names}
     wanted = inspect.signature(experiment.reference).parameters
     if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in wanted.values()):
-        given = known
+        arguments = known
     else:
         if missing := [
             name
@@ -114,8 +113,8 @@ def expected_answer(
                 f'the reference wants "{missing[0]}", which is no input of the case.',
                 f"Inputs: {', '.join(known)}.",
             )
-        given = {name: known[name] for name in wanted if name in known}
-    answer = experiment.reference(**given)
+        arguments = {name: known[name] for name in wanted if name in known}
+    answer = experiment.reference(**arguments)
     if isinstance(answer, Mapping):
         if unknown := [name for name in answer if name not in inputs]:
             raise experiment.error(f'the reference returned "{unknown[0]}", which the case does not name.')
@@ -124,7 +123,7 @@ def expected_answer(
 
 
 def answer_name(experiment: Experiment, launches: Sequence[Any]) -> str:
-    """Which array a single returned array stands for: the case's last output, else the one array written.
+    """The array that a single returned array represents: the last output, else the only array written.
 
     Raises:
         LessonError: it is unclear.
@@ -138,7 +137,7 @@ def answer_name(experiment: Experiment, launches: Sequence[Any]) -> str:
 def checked_names(
     experiment: Experiment, label: str, writes: Sequence[str], expected: Mapping[str, Any]
 ) -> tuple[str, ...]:
-    """Which of the expected arrays a contender has to have written.
+    """The expected arrays that a contender writes.
 
     Raises:
         LessonError: it writes none of them, so that nothing would be checked.
@@ -153,7 +152,7 @@ def checked_names(
 
 
 def numbers(launches: Sequence[Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Arrays by name, of host or GPU, with those that hold the bits of BF16 numbers as float32."""
+    """Host or GPU arrays by name, with BF16 bits converted to float32."""
     coded = bf16.names(values_of(launches))
     return {name: bf16.values(array) if name in coded else array for name, array in arrays.items()}
 
@@ -165,7 +164,7 @@ def _wide(value: Any) -> Any:
 def check_answer(
     experiment: Experiment, label: str, got: Mapping[str, Array], expected: Mapping[str, Array], where: str
 ) -> None:
-    """Compare what a contender wrote with what is right.
+    """Compare what a contender wrote with the expected arrays.
 
     Raises:
         LessonError: an element is off by more than ``tolerance * (1 + |right|)``, or was never written.
@@ -177,13 +176,13 @@ def check_answer(
                 f'"{label}" gives {name} with {actual.size} elements {where}; the reference has {right.size}.'
             )
         wide = right.astype(np.float64)
-        found = difference(
+        worst = difference(
             actual.reshape(right.shape).astype(np.float64), wide, experiment.tolerance, experiment.tolerance
         )
-        if found.wrong:
+        if worst.wrong:
             raise experiment.error(
-                f'"{label}" is wrong {where}: {name}{index_text(found.index)} is {found.actual:.9g}, right: '
-                f"{found.expected:.9g}; {found.wrong} of {found.count} elements are off by more than "
+                f'"{label}" is wrong {where}: {name}{index_text(worst.index)} is {worst.actual:.9g}, right: '
+                f"{worst.expected:.9g}; {worst.wrong} of {worst.count} elements are off by more than "
                 f"{experiment.tolerance:g}.",
                 "Nothing was timed.",
             )

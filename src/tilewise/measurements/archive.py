@@ -1,14 +1,14 @@
-"""The archive: every record under ``lessons/measurements``, found by device and experiment.
+"""The archive: every record under ``lessons/measurements``, by device and experiment.
 
-In: the lessons' folder. Out: records, text records, and a nested dict of plain values for look-ups from
-prose. It reads files only.
+In: the lessons' folder. Out: records, text records, and nested dicts of plain values for look-ups from
+prose. It only reads files.
 
-Look-ups are spelt ``experiment.variant.case.value`` with the spellings of ``slugs``; where an experiment has
-one case its values stand beside the case too (``experiment.variant.median``). Values of a timed row:
+Look-ups are spelt ``experiment.variant.case.value`` with the spellings of ``slugs``; if an experiment has one
+case, the case may be left out (``experiment.variant.median``). Values of a timed row:
 ``median``, ``p20``, ``p80`` (microseconds), ``gb_per_s``, ``tflop_per_s``, ``bound`` (microseconds),
-``share_of_bound``, ``times_first`` (how many times as fast as the first variant of the case; left out where
-the spread is larger than the difference), ``share_of_library`` (the best library's time over this one's),
-``bytes``, ``flop``. Of a row with counters: ``counters.<name with underscores>``. Of the experiment:
+``share_of_bound``, ``times_first`` (the speedup over the first variant of the case; left out if the spread
+is larger than the difference), ``share_of_library`` (the best library's time over this one's), ``bytes``,
+``flop``. Values of a row with counters: ``counters.<name with underscores>``. Values of the experiment:
 ``device``, ``date``, ``driver``, ``rounds`` (how many), ``sm_clock_mhz``, ``sm_count``,
 ``ceilings.memory_gb_per_s``, ...
 """
@@ -33,27 +33,27 @@ from tilewise.models.devices import device
 from tilewise.models.roofline import Bound, Ceilings, bound, stated
 
 FOLDER = "measurements"
-"""Where records live, under the lessons' folder."""
+"""The folder of records, in the lessons' folder."""
 MACHINES = ("NVIDIA H100 80GB HBM3", "NVIDIA H200")
-"""The machines whose records the course shows, by their drivers' names, in this order; others follow."""
+"""The machines whose records the course shows first, in order, as their drivers name them."""
 TEXT_ENDING = ".txt.json"
-"""How the file name of a text record ends."""
+"""The ending of a text record's file name."""
 
 
 def wanted_machine() -> str:
-    """The folder of the machine whose records the environment asks for; empty where it asks for none."""
+    """The folder of the machine that the environment selects; empty if it selects none."""
     return device_slug(os.environ.get("TILEWISE_RECORDED_ON", ""))
 
 
 def lesson_root(file: str | Path | None = None) -> Path:
-    """The folder ``lessons`` that a lesson's file lies in.
+    """The ``lessons`` folder that contains a lesson's file.
 
     Args:
-        file: the lesson's file; where it is unknown, the current folder decides.
+        file: the lesson's file; without it, the current folder decides.
 
     Returns:
-        ``TILEWISE_LESSONS`` where that is set, else the nearest folder above the file that is called
-        ``lessons`` or holds ``measurements``, else ``lessons`` in the current folder.
+        ``TILEWISE_LESSONS`` if set, else the nearest folder above the file that is called ``lessons`` or
+        contains ``measurements``, else ``lessons`` in the current folder.
     """
     if named := os.environ.get("TILEWISE_LESSONS"):
         return Path(named)
@@ -76,19 +76,23 @@ def lesson_id(file: str | Path, root: Path) -> str:
 def ceilings_of(provenance: Mapping[str, Any]) -> Ceilings | None:
     """The ceilings of a record's device; None for a record without probes.
 
-    Memory and arithmetic have the peaks of the data sheet, which no row can beat; probes only reach what they
-    reach. A device that the table does not know has what its probes reached. The launch is always probed.
+    Memory and arithmetic have the peaks of the data sheet, which no row can beat, unlike what probes reach.
+    For a device that is not in the device table, probes give them. The launch overhead is always probed.
     """
-    kept = provenance.get("ceilings") or {}
-    if "memory_gb_per_s" not in kept:
+    ceilings = provenance.get("ceilings") or {}
+    if "memory_gb_per_s" not in ceilings:
         return None
     known = device(provenance.get("device", ""))
-    peaks = stated(known) if known else Ceilings(kept["memory_gb_per_s"], dict(kept.get("tflop_per_s", {})))
-    return replace(peaks, launch_us=kept.get("launch_us", 0.0), probes=dict(kept.get("probes", {})))
+    peaks = (
+        stated(known)
+        if known
+        else Ceilings(ceilings["memory_gb_per_s"], dict(ceilings.get("tflop_per_s", {})))
+    )
+    return replace(peaks, launch_us=ceilings.get("launch_us", 0.0), probes=dict(ceilings.get("probes", {})))
 
 
 def bound_of(row: Row, record: Record) -> Bound | None:
-    """The least time for a row's work on its record's device; None where the lesson gave no work."""
+    """The lower bound on a row's time on its device; None if the lesson states no bytes or operations."""
     ceilings = ceilings_of(record.provenance)
     if ceilings is None or (row.bytes is None and row.flop is None):
         return None
@@ -103,93 +107,96 @@ class Archive:
 
     @property
     def folder(self) -> Path:
-        """Where the records lie."""
+        """The folder of records."""
         return self.root / FOLDER
 
     @cached_property
     def devices(self) -> tuple[str, ...]:
-        """The folders of devices, in the order of ``MACHINES``, the others after those by name."""
+        """The folders of devices: those of ``MACHINES`` in order, then the others by name."""
         order = [device_slug(name) for name in MACHINES]
-        found = [name for name in _listed(self.folder) if (self.folder / name).is_dir()]
-        return (*(name for name in order if name in found), *(name for name in found if name not in order))
+        folders = [name for name in _listed(self.folder) if (self.folder / name).is_dir()]
+        return (
+            *(name for name in order if name in folders),
+            *(name for name in folders if name not in order),
+        )
 
     @property
     def home(self) -> str:
-        """The folder of the device that tables show where nobody wants another: the first of ``devices``."""
+        """The folder of the device that tables show by default: the first of ``devices``."""
         return self.devices[0] if self.devices else device_slug(MACHINES[0])
 
     @property
     def wanted(self) -> str:
-        """The folder of the device that is wanted.
+        """The folder of the selected device.
 
-        ``TILEWISE_RECORDED_ON``, else that of the GPU on which kernels run here, else ``home``.
+        ``TILEWISE_RECORDED_ON``, else the GPU on which kernels run here, else ``home``.
         """
         return wanted_machine() or self._here or self.home
 
     @cached_property
     def _here(self) -> str:
-        """The folder of the GPU on which kernels run here; empty without one, or without records of it."""
+        """The folder of the GPU on which kernels run here; empty without a GPU or records of it."""
         name = device_slug(device_name()) if gpu_here() else ""
         return name if name in self.devices else ""
 
     def _order(self, device: str | None) -> dict[str, None]:
-        """The folders to look in, the wanted one first."""
+        """The folders to search, the selected one first."""
         return dict.fromkeys([device_slug(device) if device else self.wanted, *self.devices])
 
     def path(self, experiment: str, device: str) -> Path:
-        """Where an experiment's record on a device, given by its name or its folder's, lies or would lie."""
+        """The path of an experiment's record, existing or not, for a device's or a folder's name."""
         return self.folder / device_slug(device) / f"{experiment}.json"
 
     def text_path(self, lesson: str, name: str, device: str) -> Path:
-        """Where a text record lies or would lie."""
+        """The path of a text record, existing or not."""
         return self.folder / device_slug(device) / f"{lesson.replace('/', '.')}.{name}{TEXT_ENDING}"
 
     def shown(self, path: Path) -> str:
-        """How messages name a file: from the folder above the lessons' folder."""
+        """A file's path for messages, relative to the parent of the lessons' folder."""
         try:
             return path.absolute().relative_to(self.root.absolute().parent).as_posix()
         except ValueError:
             return path.name
 
     def find(self, experiment: str, device: str | None = None) -> Path | None:
-        """The first record of an experiment, whether it is current or not.
+        """The path of an experiment's first record, current or not.
 
         Args:
             experiment: its name.
-            device: the device wanted; else ``TILEWISE_RECORDED_ON``, else the first that has it.
+            device: the preferred device; by default ``wanted``.
         """
-        return next(self._found(self.path(experiment, name) for name in self._order(device)), None)
+        return next(self._existing(self.path(experiment, name) for name in self._order(device)), None)
 
-    def _found(self, paths: Iterable[Path]) -> Iterator[Path]:
+    def _existing(self, paths: Iterable[Path]) -> Iterator[Path]:
         return (path for path in paths if path.name in _listed(path.parent))
 
     def on_each(self, experiment: str, device: str | None = None) -> Iterator[Record]:
-        """An experiment's records, in the order of the devices, the wanted one first as in ``find``.
+        """An experiment's records by device, the preferred one first as in ``find``.
 
         Raises:
-            RecordError: a file cannot be believed.
+            RecordError: a file is malformed.
         """
-        for path in self._found(self.path(experiment, name) for name in self._order(device)):
+        for path in self._existing(self.path(experiment, name) for name in self._order(device)):
             yield read_record(path, self.shown(path))
 
     def record(self, experiment: str, device: str | None = None) -> Record | None:
-        """The first of ``on_each``; None where there is none."""
+        """The first of ``on_each``; None if there is none."""
         return next(self.on_each(experiment, device), None)
 
     def records(self, device: str | None = None) -> Iterator[Record]:
         """Every experiment's record, by device and name.
 
         Args:
-            device: the one device wanted, by its name or its folder's; every device where not given.
+            device: a device's or a folder's name; by default, all devices.
 
         Raises:
-            RecordError: a file cannot be believed.
+            RecordError: a file is malformed.
         """
         for name in self.devices if device is None else (device_slug(device),):
             for path in sorted((self.folder / name).glob("*.json")):
                 if not path.name.endswith(TEXT_ENDING):
                     stat = path.stat()
-                    yield _kept(path, self.shown(path), stat.st_mtime_ns, stat.st_size)
+                    yield _cached_record(path, self.shown(path), stat.st_mtime_ns, stat.st_size)
 
     def text_record(
         self,
@@ -199,62 +206,62 @@ class Archive:
         device: str | None = None,
         before: Iterable[str] = (),
     ) -> TextRecord | None:
-        """What a cell printed on a GPU: the first current one, in the order of ``find``, else the first one.
+        """What a cell printed on a GPU: the first current record, in the order of ``find``, else the first.
 
         Args:
             lesson: the lesson's id.
             name: the cell's ``record="..."``.
-            cell_source: the cell; None, for who only reads what it printed, judges nothing.
-            device: the device wanted, as in ``find``.
-            before: the code cells before it, where it may find what it uses.
+            cell_source: the cell; None skips the check whether the record is current.
+            device: the preferred device, as in ``find``.
+            before: the code cells before it, which may define what it uses.
 
         Returns:
-            The record, ``stale`` where the cell, or a definition it uses, has changed on every device since;
-            None where there is none.
+            The record, ``stale`` if the cell or a definition that it uses has changed since on every device;
+            None if there is none.
 
         Raises:
-            RecordError: the file cannot be believed.
+            RecordError: the file is malformed.
         """
         first = None
-        for path in self._found(self.text_path(lesson, name, folder) for folder in self._order(device)):
-            found = replace(read_text_record(path, self.shown(path)), path=self.shown(path))
-            if cell_source is None or text_holds(found, cell_source, tuple(before)):
-                return found
-            first = first or replace(found, stale=True)
+        for path in self._existing(self.text_path(lesson, name, folder) for folder in self._order(device)):
+            record = replace(read_text_record(path, self.shown(path)), path=self.shown(path))
+            if cell_source is None or text_holds(record, cell_source, tuple(before)):
+                return record
+            first = first or replace(record, stale=True)
         return first
 
     def lookup(self, experiment: str, device: str | None = None) -> dict[str, Any] | None:
-        """An experiment's values as nested dicts of plain values; None where it has no record.
+        """An experiment's values as nested dicts of plain values; None if it has no record.
 
         Raises:
-            RecordError: the file cannot be believed.
+            RecordError: the file is malformed.
         """
         record = self.record(experiment, device)
         return values_of(record) if record else None
 
 
 @lru_cache(maxsize=1024)
-def _kept(path: Path, shown: str, changed_ns: int, size: int) -> Record:
-    """A record, read again only when its file has changed: a site that is served asks for all of them."""
+def _cached_record(path: Path, shown: str, changed_ns: int, size: int) -> Record:
+    """A record, read again only if its file has changed, because a served site requests all of them."""
     return read_record(path, shown)
 
 
 def _listed(folder: Path) -> list[str]:
-    """The names in a folder, by name; none where it is missing.
+    """The names in a folder, sorted; empty if it is missing.
 
-    A folder that is listed counts as read, so whoever watches what was read learns of a record that appears.
+    Listing counts as reading the folder, so whoever watches what was read notices a new record.
     """
     try:
-        return sorted(os.listdir(folder))  # noqa: PTH208 - pathlib would say the same with an object a file
+        return sorted(os.listdir(folder))  # noqa: PTH208 - pathlib would make an object per file
     except (FileNotFoundError, NotADirectoryError):
         return []
 
 
 def values_of(record: Record) -> dict[str, Any]:
-    """A record as nested dicts of plain values, spelt as the module's docstring says."""
-    kept = record.provenance
-    values: dict[str, Any] = {name: kept[name] for name in kept if name not in ("notes", "rounds")}
-    values["rounds"] = len(kept.get("rounds") or (1,))
+    """A record as nested dicts of plain values, spelt as in the module's docstring."""
+    origin = record.provenance
+    values: dict[str, Any] = {name: origin[name] for name in origin if name not in ("notes", "rounds")}
+    values["rounds"] = len(origin.get("rounds") or (1,))
     timed = [row for row in record.rows if row.median is not None]
     for row in record.rows:
         of_variant = values.setdefault(name_slug(row.variant), {})
@@ -274,9 +281,9 @@ def _values_of_row(row: Row, record: Record, timed: list[Row]) -> dict[str, Any]
     if row.median is not None:
         values.update({"median": row.median, "p20": row.p20, "p80": row.p80})
         values.update(rates_of(row, record))
-        peers = [other for other in timed if other.case == row.case]
-        first = next((other for other in peers if other.role == "variant"), None)
-        libraries = [other.median for other in peers if other.role == "library" and other.median is not None]
+        peers = [peer for peer in timed if peer.case == row.case]
+        first = next((peer for peer in peers if peer.role == "variant"), None)
+        libraries = [peer.median for peer in peers if peer.role == "library" and peer.median is not None]
         if first is not None and first.median and row.median and (first == row or apart(first, row)):
             values["times_first"] = first.median / row.median
         if libraries and row.median > 0:
@@ -285,7 +292,7 @@ def _values_of_row(row: Row, record: Record, timed: list[Row]) -> dict[str, Any]
 
 
 def rates_of(row: Row, record: Record) -> dict[str, float]:
-    """What follows from a row's median: GB/s, TFLOP/s, the bound in microseconds, the share reached."""
+    """Values derived from a row's median: GB/s, TFLOP/s, the bound in microseconds, the fraction of it."""
     rates: dict[str, float] = {}
     if row.median:
         if row.bytes:
@@ -300,29 +307,29 @@ def rates_of(row: Row, record: Record) -> dict[str, float]:
 
 
 def text_record(lesson: str, name: str, device: str | None = None) -> TextRecord | None:
-    """What a cell printed on a GPU, by the archive of the lesson that runs; as ``Archive.text_record``."""
+    """``Archive.text_record`` in the archive of the running lesson."""
     return Archive(lesson_root()).text_record(lesson, name, device=device)
 
 
 def lookup(experiment: str, device: str | None = None) -> dict[str, Any] | None:
-    """``Archive.lookup`` by the archive of the lesson that runs, for its charts.
+    """``Archive.lookup`` in the archive of the running lesson, for its charts.
 
-    Its numbers know their experiment. They show no provenance in a table: the list of it is on another page.
+    Its numbers know their experiment. Tables show no provenance for them, because it is on another page.
     """
     values = Archive(lesson_root()).lookup(experiment, device)
     return None if values is None else _located(values, experiment)
 
 
 def _located(values: Mapping[str, Any], experiment: str) -> dict[str, Any]:
-    """Values whose fractional numbers know their experiment."""
-    work = tuple(done for name in ("bytes", "flop") if (done := values.get(name)))
-    found: dict[str, Any] = {}
+    """The values, with floats as ``Recorded`` numbers of their experiment."""
+    work = tuple(amount for name in ("bytes", "flop") if (amount := values.get(name)))
+    located: dict[str, Any] = {}
     for name, entry in values.items():
         if isinstance(entry, Mapping):
-            found[name] = _located(entry, experiment)
+            located[name] = _located(entry, experiment)
         elif isinstance(entry, float):
             own = work if name == "median" else ()
-            found[name] = Recorded(entry, None, "", "measured", experiment, own)
+            located[name] = Recorded(entry, None, "", "measured", experiment, own)
         else:
-            found[name] = entry
-    return found
+            located[name] = entry
+    return located

@@ -1,6 +1,6 @@
-"""Attention for measurements and checks: inputs, answers in float64, and cases that kernels get wrong.
+"""Attention for measurements and checks: inputs, float64 references, and difficult cases.
 
-In: sizes, or arrays as a run leaves them. Out: cases' arrays and references.
+In: sizes, or the arrays of a run. Out: arrays of cases, and reference results.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ DIFFICULT: dict[str, dict[str, Any]] = {
     "queries without a key": {"N": 150, "d": 64, "M": 70, "causal": True, "shift": -80},
     "large logits": {"N": 70, "d": 128, "M": 140, "stretch": 30.0},
 }
-"""Sizes for ``bf16_inputs`` under which kernels for attention go wrong."""
+"""Sizes for ``bf16_inputs`` that attention kernels tend to get wrong."""
 ROUNDED = 2**-7
-"""How far results in BF16 may be off: weights and results are rounded, each to 2**-9."""
+"""The tolerance for BF16 results: weights and results are rounded, each to 2**-9."""
 
 KERNELS = (
     ("1: one thread", "ten loops in one thread", "one_thread.kernel_1_one_thread"),
@@ -38,14 +38,14 @@ KERNELS = (
     ("5: tiles", "both GEMMs tiled in shared memory", "tiled.kernel_5_tiles"),
     ("6: flash", "S and P never stored; keys split over blocks", "flash.kernel_6_flash"),
 )
-"""The attention kernels in FP32: number and name, what is new, and the row of its record."""
+"""The FP32 attention kernels: number and name, what is new, and the row of the record."""
 
 
 def attention_so_far(kernels: int) -> Table:
-    """A table of the first attention kernels, as recorded, and of PyTorch beside them.
+    """A table of the recorded times of the first attention kernels and of PyTorch.
 
     Args:
-        kernels: how many; with the sixth, PyTorch's fused attention is there too.
+        kernels: how many; the sixth adds PyTorch's fused attention.
     """
     library = "flash" if kernels == len(KERNELS) else "three_kernels"
     rows = [(f"Kernel {name}", what, path) for name, what, path in KERNELS[:kernels]]
@@ -69,13 +69,13 @@ def attention(Q: Any, K: Any, V: Any, bias: Any, scale: Any) -> dict[str, Any]: 
         Q: ... x N x d queries.
         K: ... x M x d keys.
         V: ... x M x d values.
-        bias: what is added to the ... x N x M scaled logits; minus infinity hides a key.
-        scale: what logits are multiplied with.
+        bias: added to the ... x N x M scaled logits; minus infinity masks a key.
+        scale: the factor of the logits.
 
     Returns:
         ``O``, ... x N x d; zeros for a query without a key.
     """
-    queries, keys, values, added = (np.asarray(one, np.float64) for one in (Q, K, V, bias))
+    queries, keys, values, added = (np.asarray(array, np.float64) for array in (Q, K, V, bias))
     logits = scale * queries @ np.swapaxes(keys, -1, -2) + added
     top = logits.max(axis=-1, keepdims=True)
     weights = np.exp(logits - np.where(top > -np.inf, top, 0.0))
@@ -84,18 +84,18 @@ def attention(Q: Any, K: Any, V: Any, bias: Any, scale: Any) -> dict[str, Any]: 
 
 
 def stored_attention(Q: Any, K: Any, V: Any, scale: Any) -> dict[str, Any]:  # noqa: N803 - as kernels say
-    """Attention of one head with every matrix stored, in float64.
+    """Attention of one head in float64, with all intermediate matrices.
 
     Args:
         Q: N x d queries.
         K: M x d keys.
         V: M x d values.
-        scale: what logits are multiplied with.
+        scale: the factor of the logits.
 
     Returns:
         ``S``, the N x M logits, ``P``, the weights, and ``O``, N x d.
     """
-    queries, keys, values = (np.asarray(one, np.float64) for one in (Q, K, V))
+    queries, keys, values = (np.asarray(array, np.float64) for array in (Q, K, V))
     logits = scale * queries @ keys.T
     weights = np.exp(logits - logits.max(axis=1, keepdims=True))
     weights /= weights.sum(axis=1, keepdims=True)
@@ -103,15 +103,15 @@ def stored_attention(Q: Any, K: Any, V: Any, scale: Any) -> dict[str, Any]:  # n
 
 
 def shifted_attention(Q: Any, K: Any, V: Any, share: int, shift: int, scale: float) -> dict[str, Any]:  # noqa: N803
-    """Attention under a causal mask that is shifted, in float64, on the GPU where there is one.
+    """Attention with a shifted causal mask in float64, on the GPU if there is one.
 
     Args:
         Q: heads x N x d queries.
         K: (heads / share) x M x d keys.
         V: (heads / share) x M x d values.
-        share: heads of queries to a head of keys.
-        shift: query i sees the keys up to i + shift.
-        scale: what logits are multiplied with.
+        share: query heads per KV head.
+        shift: query i attends to the keys up to i + shift.
+        scale: the factor of the logits.
 
     Returns:
         ``O``, heads x N x d, and ``L``, heads x N, the log-sum-exps; zeros and minus infinity for a query
@@ -149,17 +149,17 @@ def bf16_inputs(
     causal: bool = False,
     stretch: float = 1.0,
 ) -> dict[str, Any]:
-    """Inputs and outputs for ``shifted_attention`` in BF16, for a case.
+    """BF16 inputs and outputs of ``shifted_attention`` for a case.
 
     Args:
-        N: queries of a head.
-        d: numbers of a query.
-        M: keys of a head; as many as queries unless given.
-        heads: heads of queries.
-        share: heads of queries to a head of keys.
-        shift: of the mask; without one so much that every query sees every key.
+        N: queries per head.
+        d: head dimension.
+        M: keys per head; N by default.
+        heads: query heads.
+        share: query heads per KV head.
+        shift: of the mask; by default 0 if causal, else enough that every query attends to every key.
         causal: whether there is a mask.
-        stretch: what queries are multiplied with.
+        stretch: a factor for the queries.
     """
     keys = N if M is None else M
     of_keys = (heads // share, keys, d)
@@ -178,7 +178,7 @@ def bf16_inputs(
 
 
 def right_answer(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """``shifted_attention`` of the inputs in BF16 among a run's arrays."""
+    """``shifted_attention`` of the BF16 inputs among a run's arrays."""
     wide = {name: bf16.values(arrays[name]).astype(np.float64) for name in "QKV"}
     return shifted_attention(**wide, **{name: arrays[name] for name in ("share", "shift", "scale")})
 
@@ -187,18 +187,18 @@ def check_difficult(launch_of: Callable[..., Launch], name: str, which: Any = tu
     """Run difficult cases and compare O and L with float64.
 
     Args:
-        launch_of: makes a launch of the sizes of a case of ``DIFFICULT``.
-        name: what the results are called on the page, ``of one consumer``.
+        launch_of: creates a launch with the sizes of a case of ``DIFFICULT``.
+        name: the results' name on the page, e.g. ``of one consumer``.
         which: names of the cases.
     """
-    runs = [launch_of(**DIFFICULT[one]).run() for one in which]
+    runs = [launch_of(**DIFFICULT[case]).run() for case in which]
     answers = [right_answer(run) for run in runs]
-    for one, room in (("O", ROUNDED), ("L", 1e-5)):
-        found = [(bf16.values(run[one]) if one == "O" else run[one]).ravel() for run in runs]
+    for array, tolerance in (("O", ROUNDED), ("L", 1e-5)):
+        results = [(bf16.values(run[array]) if array == "O" else run[array]).ravel() for run in runs]
         check(
-            np.concatenate(found),
-            np.concatenate([answer[one].ravel() for answer in answers]),
-            rtol=room,
-            atol=room,
-            name=f"{one} {name}, {len(runs)} difficult cases",
+            np.concatenate(results),
+            np.concatenate([answer[array].ravel() for answer in answers]),
+            rtol=tolerance,
+            atol=tolerance,
+            name=f"{array} {name}, {len(runs)} difficult cases",
         )

@@ -1,8 +1,8 @@
 """Hardware counters for records: the count case of each experiment under Nsight Compute, in a child process.
 
 In: a lesson and the records just written. Out: the same records with counters in the rows of the count case.
-The child replays the lesson, opens the profiler's range around each variant's launches alone, and says in a
-manifest in which order; the parent reads the tool's table beside it.
+The child runs the lesson, opens the profiler's range around each variant's launches only, and writes their
+order to a manifest; the parent matches it with the tool's table.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from tilewise.measurements.experiment import Experiment
 
 TIME_LIMIT_S = 900
-"""How long the child may take for one lesson."""
+"""The child's time limit for one lesson."""
 
 Counted = Mapping[str, Mapping[str, Mapping[str, float]]]
 
 
 def launch_variants(experiment: Experiment) -> Iterator[dict[str, Any]]:
-    """Launch each variant at the count case: unobserved, so that nothing is compiled later, and observed.
+    """Launch each variant at the count case twice: to compile everything, then in the profiler's range.
 
     Yields:
-        What the manifest says of each.
+        The manifest's entry of each.
     """
     import cupy
 
@@ -56,13 +56,13 @@ def count_lesson(ncu: str, lesson: str, experiments: Sequence[str]) -> Counted:
     Args:
         ncu: the tool.
         lesson: the lesson's id or path.
-        experiments: which of its experiments.
+        experiments: the names of its experiments to count.
 
     Returns:
         Counters by experiment, variant and our name, summed over the variant's launches.
 
     Raises:
-        ValueError: the tool failed or its table does not fit; the message is what it said.
+        ValueError: the tool failed or its table does not match; with its message.
     """
     named = [part for name in experiments for part in ("--experiment", name)]
 
@@ -76,19 +76,19 @@ def count_lesson(ncu: str, lesson: str, experiments: Sequence[str]) -> Counted:
 def match_counters(
     manifest: Sequence[Mapping[str, Any]], launches: Sequence[tuple[str, Mapping[str, float]]]
 ) -> Counted:
-    """Sum the counters of launches over the variants that made them.
+    """Sum the counters of launches by variant.
 
     Raises:
-        ValueError: there are more or fewer launches than the manifest says.
+        ValueError: the number of launches differs from the manifest's.
     """
     expected = sum(int(entry["launches"]) for entry in manifest)
     if expected != len(launches):
         raise ValueError(f"{expected} launches were to be counted and Nsight Compute saw {len(launches)}")
     counted: dict[str, dict[str, Mapping[str, float]]] = {}
-    left = iter(launches)
+    remaining = iter(launches)
     for entry in manifest:
         summed = Counter[str]()
-        for _, values in islice(left, int(entry["launches"])):
+        for _, values in islice(remaining, int(entry["launches"])):
             summed.update(values)
         counted.setdefault(entry["experiment"], {})[entry["variant"]] = dict(summed)
     return counted
@@ -97,15 +97,15 @@ def match_counters(
 def with_counters(
     record: Record, experiment: Experiment, counted: Mapping[str, Mapping[str, float]]
 ) -> Record:
-    """A record with counters in the rows of the count case, which are added where that was not timed."""
+    """A record with counters in the rows of the count case; rows are added if that was not timed."""
     assert experiment.count_case is not None
     case = dict(experiment.count_case)
-    moved, done = experiment.work(case)
+    byte_count, operations = experiment.work(case)
     rows = []
-    left = dict(counted)
+    remaining = dict(counted)
     for row in record.rows:
         if dict(row.case) == case and row.variant in counted:
-            rows.append(replace(row, counters=dict(left.pop(row.variant))))
+            rows.append(replace(row, counters=dict(remaining.pop(row.variant))))
         elif row.samples_us:
             rows.append(row)
     rows += [
@@ -114,10 +114,10 @@ def with_counters(
             role="variant",
             case=case,
             counters=dict(values),
-            bytes=moved,
-            flop=done,
+            bytes=byte_count,
+            flop=operations,
             tokens=experiment.tokens(label, case),
         )
-        for label, values in left.items()
+        for label, values in remaining.items()
     ]
     return replace(record, rows=tuple(rows))

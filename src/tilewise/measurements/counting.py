@@ -1,7 +1,7 @@
-"""Counting: what the simulator says of a variant at the count case, and where Nsight Compute says the same.
+"""Counting: the simulator's counts of a variant at the count case.
 
-In: an experiment. Out: counts by variant under the names of ``gpu.counters.METRICS``, after the answer was
-checked. Where the simulator cannot run (no clang here) the reason comes out instead.
+In: an experiment. Out: counts by variant under the names of ``gpu.counters.METRICS``, after checking the
+answer; the reason if the simulator cannot run, e.g. without clang.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Count:
 
     title: str
     parts: tuple[str, ...]
-    """Which of the single counts it sums."""
+    """The single counts that it sums."""
 
 
 COUNTS: Mapping[str, Count] = {
@@ -35,7 +35,7 @@ COUNTS: Mapping[str, Count] = {
 
 
 def total(counts: Mapping[str, float] | None, name: str) -> float | None:
-    """One of ``COUNTS`` from single counts; None where one is missing."""
+    """One of ``COUNTS`` from single counts; None if one is missing."""
     if counts is None or any(part not in counts for part in COUNTS[name].parts):
         return None
     return sum(counts[part] for part in COUNTS[name].parts)
@@ -44,7 +44,7 @@ def total(counts: Mapping[str, float] | None, name: str) -> float | None:
 Counts = dict[str, Mapping[str, float]]
 """Single counts of each variant, summed over its launches."""
 _KNOWN: dict[tuple[str, ...], Counts] = {}
-"""What was simulated in this process, by tokens: a lesson's second machine has the same counts."""
+"""Counts cached in this process by tokens, because they are the same for a lesson's other machines."""
 
 
 def counts_of(run: Any) -> dict[str, float]:
@@ -67,7 +67,7 @@ def simulate(experiment: Experiment) -> tuple[Counts, str]:
     """Run every variant at the count case on the simulator, check its answer and count.
 
     Returns:
-        The counts, and in a sentence why there are none where the simulator does not run here.
+        The counts, and a sentence on why there are none if the simulator does not run here.
 
     Raises:
         LessonError: a variant's answer is wrong.
@@ -88,7 +88,7 @@ def simulate(experiment: Experiment) -> tuple[Counts, str]:
 
 
 def _key(experiment: Experiment, parameters: Mapping[str, Any]) -> tuple[str, ...]:
-    """Everything that decides what is simulated and checked."""
+    """Everything that the simulation and its check depend on."""
     from tilewise.measurements.key import function_tokens
 
     right = function_tokens(experiment.reference) if experiment.reference else ""
@@ -97,7 +97,7 @@ def _key(experiment: Experiment, parameters: Mapping[str, Any]) -> tuple[str, ..
 
 
 def _counted(experiment: Experiment, parameters: Mapping[str, Any]) -> Counts:
-    """The counts of each variant, its answer checked."""
+    """The counts of each variant, after checking its answer."""
     from tilewise.measurements.answers import (
         check_answer,
         checked_names,
@@ -123,11 +123,11 @@ def _counted(experiment: Experiment, parameters: Mapping[str, Any]) -> Counts:
             )
             for name, value in counts_of(run).items():
                 summed[name] = summed.get(name, 0.0) + value
-        meant = numbers(launches, arrays)
+        decoded = numbers(launches, arrays)
         if expected is None:
-            expected = {name: meant[name].copy() for name in written(launches)}
+            expected = {name: decoded[name].copy() for name in written(launches)}
         names = checked_names(experiment, label, written(launches), expected)
-        got = {name: meant[name] for name in names}
+        got = {name: decoded[name] for name in names}
         check_answer(experiment, label, got, {name: expected[name] for name in names}, "on the simulator")
         by_variant[label] = summed
     return by_variant

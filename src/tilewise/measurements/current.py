@@ -1,8 +1,8 @@
-"""Current: which rows of a record hold for the lesson as it is now, and under which labels.
+"""Current: which rows of a record are current for the lesson, and under which labels.
 
-In: an experiment and a record. Out: the record with the lesson's own labels, and what no row of it holds for.
-A row holds where its tokens are those of now, or where its code is: either proves it. So each is renewed by
-the other, the tokens after a rename, the code after another clang. Of what a cell printed likewise.
+In: an experiment and a record. Out: the record with the lesson's labels, and what has no current row. A row
+is current if its tokens or its code match the lesson's; either proves it. So each key can be renewed by the
+other: the tokens after a rename, the code after a new clang. The same holds for a cell's output.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Current:
-    """A record beside its lesson."""
+    """A record matched with its lesson."""
 
     rows: Mapping[Place, Row]
-    """By label and case of the lesson, in its order: the row that holds, else the one that did."""
+    """By the lesson's label and case, in order: the current row, else the stale one."""
     stale: frozenset[Place]
-    """Those for which no row holds: timed variants, and whatever else has a row."""
+    """Those without a current row: timed variants, and everything else that has a row."""
     labels: Mapping[Place, str]
-    """The label that each row has in the record."""
+    """Each row's label in the record."""
     left: tuple[Row, ...]
-    """Rows of what the lesson has no longer."""
+    """Rows of variants and cases that the lesson no longer has."""
 
 
 def current(experiment: Experiment, record: Record) -> Current:
-    """Find the row that holds for each variant and library at each case.
+    """Find the current row of each variant and library at each case.
 
-    The row of its own label goes before others of the case, so that a new label finds the times it had.
+    Rows with its own label are tried first, then others of the case, so that a renamed variant keeps its
+    times.
     """
     rows: dict[Place, Row] = {}
     labels: dict[Place, str] = {}
@@ -81,7 +82,7 @@ def _holds(experiment: Experiment, label: str, case: Parameters, row: Row) -> bo
 
 
 def _code(experiment: Experiment, label: str, case: Parameters) -> str:
-    """The key of a variant's code; empty for a library, and where clang refuses it."""
+    """The key of a variant's code; empty for a library, and if clang rejects it."""
     from tilewise.simulator import CompileError
 
     try:
@@ -91,34 +92,34 @@ def _code(experiment: Experiment, label: str, case: Parameters) -> str:
 
 
 def labelled(experiment: Experiment, record: Record) -> Record:
-    """A record under the lesson's labels."""
+    """A record with the lesson's labels."""
     now = current(experiment, record)
     return replace(record, rows=(*now.rows.values(), *now.left))
 
 
 def renewed(experiment: Experiment, record: Record) -> Record:
-    """A record with the lesson, the labels and both keys of now for the rows that hold.
+    """A record with the lesson's current id and labels, and both keys for the current rows.
 
-    Rows of what the lesson has no longer are taken out once all others hold. Without clang the code's keys
-    stay where the tokens did not change.
+    Rows that the lesson no longer has are removed once all others are current. Without clang, the code's keys
+    are copied if the tokens did not change.
     """
     from tilewise.measurements.kernel_code import release
     from tilewise.simulator import ToolchainError
 
     now = current(experiment, record)
-    held = {here: row for here, row in now.rows.items() if here not in now.stale}
-    tokens = {here: experiment.tokens(here[0], row.case) for here, row in held.items()}
-    same = {here: row.compiled for here, row in held.items() if row.tokens == tokens[here]}
+    valid = {here: row for here, row in now.rows.items() if here not in now.stale}
+    tokens = {here: experiment.tokens(here[0], row.case) for here, row in valid.items()}
+    same = {here: row.compiled for here, row in valid.items() if row.tokens == tokens[here]}
     try:
         compiler = release()
         known = same if compiler == record.compiler else {}
         codes = known | {
-            here: _code(experiment, here[0], row.case) for here, row in held.items() if here not in known
+            here: _code(experiment, here[0], row.case) for here, row in valid.items() if here not in known
         }
     except ToolchainError:
         compiler, codes = record.compiler, same
     rows = [
-        replace(row, tokens=tokens[here], compiled=codes.get(here, "")) if here in held else row
+        replace(row, tokens=tokens[here], compiled=codes.get(here, "")) if here in valid else row
         for here, row in now.rows.items()
     ]
     rows += now.left if now.stale else ()
@@ -126,7 +127,7 @@ def renewed(experiment: Experiment, record: Record) -> Record:
 
 
 def text_holds(record: TextRecord, cell: str, before: Sequence[str]) -> bool:
-    """Whether a text record is of a cell and the definitions that it uses as they are now."""
+    """Whether a text record matches a cell and the definitions that it uses."""
     from tilewise.simulator import ToolchainError
 
     if record.key == text_key(cell) and record.uses in ("", uses_key(cell, before)):
@@ -144,7 +145,7 @@ def _nameless(record: TextRecord, cell: str, before: Sequence[str]) -> str:
 
 
 def renewed_text(record: TextRecord, cell: str, before: Sequence[str]) -> TextRecord:
-    """A text record with the keys of now, if it holds.
+    """A text record with the current keys, if it is current.
 
     Raises:
         ToolchainError: there is no clang.

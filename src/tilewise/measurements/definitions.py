@@ -1,8 +1,8 @@
-"""What a cell rests on: the definitions of its lesson that it comes to, and keys of them.
+"""What a cell depends on: the definitions of its lesson that it uses, and keys of them.
 
 In: the text of a cell and of those before it. Out: a hex digest that changes with any assignment, function
-or class that the cell uses, at first or second hand. Imports, layout and comments do not count, and in
-``nameless_key`` neither do the names in kernels.
+or class that the cell uses, directly or indirectly. Imports, layout and comments do not count, nor, in
+``nameless_key``, do the names in kernels.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _BLOCKS = (ast.If, ast.For, ast.While, ast.With)
 
 
 def uses_key(cell: str, before: Iterable[str]) -> str:
-    """The key of everything that a cell uses and other cells, or the cell itself, define.
+    """The key of everything that a cell uses and that a cell defines.
 
     Args:
         cell: the cell's text.
         before: the texts of the cells before it, in order.
 
     Returns:
-        A SHA-256 digest. A name that is bound more than once counts with all of its definitions.
+        A SHA-256 digest. If a name is bound more than once, all of its definitions count.
     """
     statements = [statement for text in before for statement in ast.parse(text).body]
-    found = _reached(ast.parse(cell), statements)
+    used = _reached(ast.parse(cell), statements)
     return digest(
-        {"definitions": [python_tree(_Layout(tokens).visit(statements[at])) for at in sorted(found)]}
+        {"definitions": [python_tree(_Layout(tokens).visit(statements[at])) for at in sorted(used)]}
     )
 
 
@@ -47,78 +47,84 @@ def nameless_key(
     reserved: Collection[str],
     code: Callable[[KernelText], Mapping[str, str]],
 ) -> str:
-    """The key of a cell and of all that it uses, whatever the names in their CUDA C.
+    """The key of a cell and of all that it uses, independent of the names in their CUDA C.
 
-    A kernel whose text is literal counts by what its text says, wherever in it a helper stands. In other CUDA
-    C, each name has the number of its first place instead. Names keep themselves that mean something outside
-    of the CUDA C: reserved ones, those with an underscore in front, and those that occur in the Python.
+    A kernel with literal text is represented by the hashes of its code, which ignore the order of helpers. In
+    other CUDA C, each name is replaced by the number of its first occurrence, except for names that matter
+    outside of it: reserved ones, those that start with an underscore, and those that occur in the Python.
 
     Args:
         cell: the cell's text.
         before: the texts of the cells before it, in order.
         reserved: the words of the language and of the headers.
-        code: what a literal kernel's text says, by its entry points; empty where that is not known.
+        code: a literal kernel's hashes by entry point; empty if they are unknown.
 
     Returns:
-        A SHA-256 digest; empty where macros put names together, or where attributes or pragmas have words
-        that nobody knows.
+        A SHA-256 digest; empty if macros paste names, or if there are attributes or unknown pragmas.
     """
     statements = [statement for text in before for statement in ast.parse(text).body]
     kernels = _literal_kernels(statements, code)
-    found = _reached(ast.parse(cell), statements, leaves=kernels)
-    own, imports = cell_tree(cell)
-    trees = [*(statements[at] for at in sorted(found - kernels.keys())), own]
-    texts = "\n".join(str(one.value) for tree in trees for one in ast.walk(tree) if _is_cuda(one))
+    used = _reached(ast.parse(cell), statements, leaves=kernels)
+    cell_without_imports, imports = cell_tree(cell)
+    trees = [*(statements[at] for at in sorted(used - kernels.keys())), cell_without_imports]
+    texts = "\n".join(str(node.value) for tree in trees for node in ast.walk(tree) if _is_cuda(node))
     if {*re.findall(r"pragma\W+(\w+)", texts, re.IGNORECASE)} - {"unroll"}:
         return ""
     if re.search(r"##|__attribute__|\[\[", texts):
         return ""
-    kept = {*reserved, *_words(trees)}
+    protected = {*reserved, *_words(trees)}
     numbers: dict[str, str] = {}
 
     def numbered(text: str) -> Sequence[str]:
-        names = {one for one in tokens(text) if one.isidentifier() and one[0] != "_" and one not in kept}
-        return [numbers.setdefault(one, f"${len(numbers)}") if one in names else one for one in tokens(text)]
+        names = {
+            token
+            for token in tokens(text)
+            if token.isidentifier() and token[0] != "_" and token not in protected
+        }
+        return [
+            numbers.setdefault(token, f"${len(numbers)}") if token in names else token
+            for token in tokens(text)
+        ]
 
     shown = [python_tree(_Layout(numbered).visit(tree)) for tree in trees]
-    by_code = [kernels[at] for at in sorted(found & kernels.keys())]
+    by_code = [kernels[at] for at in sorted(used & kernels.keys())]
     return digest({"imports": imports, "kernels": by_code, "trees": shown})
 
 
 def _literal_kernels(
     statements: Sequence[ast.stmt], code: Callable[[KernelText], Mapping[str, str]]
 ) -> dict[int, list[Any]]:
-    """Which statements bind a name to a literal kernel, and what stands for them in a key."""
+    """The statements that bind a name to a literal kernel, and what represents them in a key."""
     literals = Literals(statements)
-    times = Counter(name for one in statements for name in bound(one))
-    found: dict[int, list[Any]] = {}
-    for at, one in enumerate(statements):
-        if not isinstance(one, ast.Assign) or not isinstance(one.value, ast.Call):
+    times = Counter(name for statement in statements for name in bound(statement))
+    kernels: dict[int, list[Any]] = {}
+    for index, statement in enumerate(statements):
+        if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Call):
             continue
         try:
-            kernel = literals.value(one.value)
+            kernel = literals.value(statement.value)
         except (ValueError, TypeError):
             continue
-        used = {node.id for node in ast.walk(one) if isinstance(node, ast.Name)} - {"Kernel"}
+        used = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)} - {"Kernel"}
         if not isinstance(kernel, KernelText) or any(times[name] != 1 for name in used):
             continue
-        if says := code(kernel):
-            entries = sorted(says.items()) if len(says) > 1 else [*says.values()]
-            chosen = kernel.name if len(says) > 1 else None
-            found[at] = [ast.unparse(one.targets[0]), chosen, entries, sorted(kernel.options)]
-    return found
+        if hashes := code(kernel):
+            entries = sorted(hashes.items()) if len(hashes) > 1 else [*hashes.values()]
+            chosen = kernel.name if len(hashes) > 1 else None
+            kernels[index] = [ast.unparse(statement.targets[0]), chosen, entries, sorted(kernel.options)]
+    return kernels
 
 
 def _words(trees: Iterable[ast.AST]) -> Iterator[str]:
-    """The words of Python in trees: names, and what stands in strings that are no CUDA C."""
+    """The words of Python in trees: names, and words in strings that are not CUDA C."""
     for node in (node for tree in trees for node in ast.walk(tree) if not _is_cuda(node)):
         for _, value in ast.iter_fields(node):
-            for one in value if isinstance(value, list) else [value]:
-                yield from re.findall(r"\w+", one) if isinstance(one, str) else ()
+            for entry in value if isinstance(value, list) else [value]:
+                yield from re.findall(r"\w+", entry) if isinstance(entry, str) else ()
 
 
 def functions_reached(cell: str, before: Iterable[str]) -> set[str]:
-    """The names of the functions of other cells that a cell comes to, at first or second hand.
+    """The names of the functions of other cells that a cell uses, directly or indirectly.
 
     Args:
         cell: the cell's text.
@@ -126,37 +132,37 @@ def functions_reached(cell: str, before: Iterable[str]) -> set[str]:
     """
     statements = [statement for text in before for statement in ast.parse(text).body]
     reached = (statements[at] for at in _reached(ast.parse(cell), statements))
-    return {one.name for one in reached if isinstance(one, ast.FunctionDef)}
+    return {statement.name for statement in reached if isinstance(statement, ast.FunctionDef)}
 
 
 def statements_reached(names: Iterable[str], statements: list[ast.stmt]) -> list[ast.stmt]:
-    """The statements of a module that names rest on, at first or second hand, in their order."""
-    found = _reached(ast.parse("\n".join(names)), statements)
-    return [statements[at] for at in sorted(found)]
+    """The statements of a module that names depend on, directly or indirectly, in order."""
+    used = _reached(ast.parse("\n".join(names)), statements)
+    return [statements[at] for at in sorted(used)]
 
 
 def _reached(own: ast.Module, statements: Sequence[ast.stmt], leaves: Container[int] = ()) -> set[int]:
-    """Which of the statements a cell rests on, but nothing that only the leaves rest on."""
+    """Indices of the statements that a cell depends on, without following those in ``leaves``."""
     binding: dict[str, list[int]] = {}
     for at, statement in enumerate(statements):
         for name in bound(statement):
             binding.setdefault(name, []).append(at)
-    wanted, found = list(_needed(own.body)), set[int]()
+    wanted, used = list(_needed(own.body)), set[int]()
     while wanted:
-        new = set(binding.get(wanted.pop(), ())) - found
-        found |= new
+        new = set(binding.get(wanted.pop(), ())) - used
+        used |= new
         wanted += [name for at in new if at not in leaves for name in _needed([statements[at]])]
-    return found
+    return used
 
 
 def bound(statement: ast.stmt) -> set[str]:
-    """The names that a statement of a module binds there, or whose value it changes by an assignment."""
+    """The names that a module's statement binds, or whose value it changes by an assignment."""
     if isinstance(statement, _IMPORTS):
         return set()
     changed = _stored([statement])
-    for one in _of_scope(statement):
-        if isinstance(one, (ast.Subscript, ast.Attribute)) and isinstance(one.ctx, ast.Store):
-            base = one.value
+    for node in _of_scope(statement):
+        if isinstance(node, (ast.Subscript, ast.Attribute)) and isinstance(node.ctx, ast.Store):
+            base = node.value
             while isinstance(base, (ast.Subscript, ast.Attribute)):
                 base = base.value
             if isinstance(base, ast.Name):
@@ -165,9 +171,9 @@ def bound(statement: ast.stmt) -> set[str]:
 
 
 def _needed(body: Iterable[ast.stmt], own: Collection[str] = ()) -> Iterator[str]:
-    """The names that statements of a module load, less those that they themselves have bound by then.
+    """The names that a module's statements load before they bind them.
 
-    What a branch or a loop binds counts as bound within it only.
+    A name bound in a branch or a loop counts as bound only inside it.
     """
     own = set(own)
     for statement in body:
@@ -175,7 +181,7 @@ def _needed(body: Iterable[ast.stmt], own: Collection[str] = ()) -> Iterator[str
             yield from (name for name in _loaded(statement) if name not in own)
             own |= set() if isinstance(statement, ast.AugAssign) else _stored([statement])
             continue
-        heads = [one for one in ast.iter_child_nodes(statement) if not isinstance(one, ast.stmt)]
+        heads = [child for child in ast.iter_child_nodes(statement) if not isinstance(child, ast.stmt)]
         yield from (name for head in heads for name in _loaded(head) if name not in own)
         inside = own | {name for head in heads for name in _stored([head])}
         for block in (statement.body, getattr(statement, "orelse", [])):
@@ -183,34 +189,41 @@ def _needed(body: Iterable[ast.stmt], own: Collection[str] = ()) -> Iterator[str
 
 
 def _loaded(node: ast.AST) -> Iterator[str]:
-    """The names that a tree loads, less those that its functions and comprehensions have for themselves."""
+    """The names that a tree loads, without local names of its functions and comprehensions."""
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
         yield node.id
     own: set[str] = set()
     if isinstance(node, _FUNCTIONS):
-        given = node.args
-        yield from (name for one in (*given.defaults, *given.kw_defaults) if one for name in _loaded(one))
-        own = {one.arg for one in ast.walk(given) if isinstance(one, ast.arg)}
+        arguments = node.args
+        yield from (
+            name
+            for default in (*arguments.defaults, *arguments.kw_defaults)
+            if default
+            for name in _loaded(default)
+        )
+        own = {argument.arg for argument in ast.walk(arguments) if isinstance(argument, ast.arg)}
         if not isinstance(node, ast.Lambda):
-            yield from (name for one in node.decorator_list for name in _loaded(one))
+            yield from (name for decorator in node.decorator_list for name in _loaded(decorator))
             own |= _stored(node.body)
-            own -= {name for one in ast.walk(node) if isinstance(one, ast.Global) for name in one.names}
+            own -= {name for inner in ast.walk(node) if isinstance(inner, ast.Global) for name in inner.names}
     elif isinstance(node, _COMPREHENSIONS):
         yield from _loaded(node.generators[0].iter)
-        own = {name for one in node.generators for name in _stored([one.target])}
+        own = {name for generator in node.generators for name in _stored([generator.target])}
     for child in ast.iter_child_nodes(node):
         yield from (name for name in _loaded(child) if name not in own)
 
 
 def _stored(nodes: Iterable[ast.AST]) -> set[str]:
-    """The names that trees bind in the scope that they stand in."""
-    inside = [one for node in nodes for one in _of_scope(node)]
-    named = {one.name for one in inside if isinstance(one, _SCOPES)}
-    return named | {one.id for one in inside if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+    """The names that trees bind in their own scope."""
+    inside = [child for node in nodes for child in _of_scope(node)]
+    named = {child.name for child in inside if isinstance(child, _SCOPES)}
+    return named | {
+        child.id for child in inside if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store)
+    }
 
 
 def _of_scope(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a tree, without those within its functions, classes and comprehensions."""
+    """The nodes of a tree, without those inside its functions, classes and comprehensions."""
     yield node
     if not isinstance(node, (*_SCOPES, ast.Lambda, *_COMPREHENSIONS)):
         for child in ast.iter_child_nodes(node):
@@ -223,7 +236,7 @@ def _is_cuda(node: ast.AST) -> TypeGuard[ast.Constant]:
 
 
 class _Layout(ast.NodeTransformer):
-    """CUDA C in strings as its tokens: comments and layout of a kernel do not count."""
+    """Replaces CUDA C in strings by its tokens, so that comments and layout do not count."""
 
     def __init__(self, of: Callable[[str], Sequence[str]]) -> None:
         self._of = of

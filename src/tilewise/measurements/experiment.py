@@ -1,7 +1,7 @@
-"""An experiment: variants of one piece of work, the sizes to time and to count, and libraries beside them.
+"""An experiment: variants of one computation, the sizes to time and to count, and libraries.
 
-In: what a lesson gives to ``measure``. Out: a checked ``Experiment`` with its keys, and the ``Measurement``
-that the lesson shows.
+In: the arguments of ``measure``. Out: a checked ``Experiment`` with its keys, and the ``Measurement`` that
+the lesson shows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Place = tuple[str, tuple[tuple[str, Any], ...]]
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """What a lesson wants measured: the arguments of ``measure``, and where the call is."""
+    """The arguments of ``measure``, and the place of the call."""
 
     name: str
     variants: Mapping[str, Callable[..., Any]]
@@ -48,7 +48,7 @@ class Experiment:
     counts: tuple[str, ...] = ()
     note: str | None = None
     path: str
-    """The lesson's file as messages name it."""
+    """The lesson's file, as in messages."""
     line: int
     root: Path
     lesson: str
@@ -67,73 +67,73 @@ class Experiment:
         """The launches of a variant at a size.
 
         Raises:
-            LessonError: its function does not take the parameters or returns something else.
+            LessonError: its function does not take the parameters, or does not return launches.
         """
-        made = self._call(self.variants[variant], f'the variant "{variant}"', parameters)
-        launches = tuple(made) if isinstance(made, list | tuple) else (made,)
+        result = self._call(self.variants[variant], f'the variant "{variant}"', parameters)
+        launches = tuple(result) if isinstance(result, list | tuple) else (result,)
         if not launches or not all(
             hasattr(launch, "kernel") and hasattr(launch, "case") for launch in launches
         ):
             raise self.error(
-                f'the variant "{variant}" returned {type(made).__name__}.',
+                f'the variant "{variant}" returned {type(result).__name__}.',
                 "Return kernel.on(case) or a list of those.",
             )
         return launches
 
     def work(self, parameters: Parameters) -> tuple[float | None, float | None]:
-        """Bytes and operations at a size; None for what the lesson does not give."""
-        moved = self._call(self.bytes, "bytes", parameters) if self.bytes else None
-        done = self._call(self.flop, "flop", parameters) if self.flop else None
-        return _number(moved), _number(done)
+        """Bytes and operations at a size; None for what the lesson does not state."""
+        byte_count = self._call(self.bytes, "bytes", parameters) if self.bytes else None
+        operations = self._call(self.flop, "flop", parameters) if self.flop else None
+        return _number(byte_count), _number(operations)
 
-    def _call(self, function: Callable[..., Any], what: str, parameters: Parameters) -> Any:
+    def _call(self, function: Callable[..., Any], name: str, parameters: Parameters) -> Any:
         try:
             inspect.signature(function).bind(**parameters)
         except (TypeError, ValueError) as error:
             raise self.error(
-                f"{what} does not take the parameters {', '.join(parameters)}: {error}.",
+                f"{name} does not take the parameters {', '.join(parameters)}: {error}.",
                 "Give every function of measure() the names that the cases have.",
             ) from None
         return function(**parameters)
 
     @staticmethod
     def place(label: str, parameters: Parameters) -> Place:
-        """Where a variant or library at a size stands among an experiment's rows."""
+        """The key of a variant or library at a size among an experiment's rows."""
         return label, tuple(sorted(parameters.items()))
 
     def tokens(self, label: str, parameters: Parameters) -> str:
-        """The key of all that could change a row's result, by its tokens; labels and names do not count."""
-        here = self.place(label, parameters)
-        if here not in self._tokens:
+        """The key, by tokens, of everything that could change a row's result, without labels and names."""
+        place = self.place(label, parameters)
+        if place not in self._tokens:
             if label in self.library:
                 first = self.launches(next(iter(self.variants)), parameters)
                 inputs = Case(values_of(first)).fingerprint()
                 own = [self._functions[label], inputs]
             else:
-                own = [one.fingerprint() for one in self.launches(label, parameters)]
-            self._tokens[here] = digest({**self._facts(parameters), "own": own})
-        return self._tokens[here]
+                own = [launch.fingerprint() for launch in self.launches(label, parameters)]
+            self._tokens[place] = digest({**self._facts(parameters), "own": own})
+        return self._tokens[place]
 
     def code(self, label: str, parameters: Parameters) -> str:
-        """The key of the same by what a variant's kernels say, whatever the names in them.
+        """The same key by the code of a variant's kernels, independent of the names in them.
 
         Raises:
-            CompileError: clang refuses a kernel, or would not pass on all that it says.
+            CompileError: clang rejects a kernel, or would drop part of it.
             ToolchainError: there is no clang.
         """
-        here = self.place(label, parameters)
-        if here not in self._codes:
-            self._codes[here] = digest(
+        place = self.place(label, parameters)
+        if place not in self._codes:
+            self._codes[place] = digest(
                 self._facts(parameters) | launches_code(self.launches(label, parameters))
             )
-        return self._codes[here]
+        return self._codes[place]
 
     @cached_property
     def _functions(self) -> dict[str, str]:
         return {label: function_tokens(function) for label, function in self.library.items()}
 
     def _facts(self, parameters: Parameters) -> dict[str, Any]:
-        """What counts for all rows of a size."""
+        """The part of the key that all rows of a size share."""
         return {
             "method": METHOD_VERSION,
             "arithmetic": self.arithmetic,
@@ -151,13 +151,13 @@ def _number(value: Any) -> float | None:
 
 
 Handler = Callable[[Experiment], Measurement]
-"""Takes each experiment of a lesson, in order; what it gives back is what ``measure`` returns."""
+"""Called with each experiment of a lesson, in order; ``measure`` returns its result."""
 _HANDLER: ContextVar[Handler | None] = ContextVar("tilewise_measure_handler", default=None)
 
 
 @contextmanager
 def handled_by(handler: Handler) -> Iterator[None]:
-    """Let ``measure`` hand its experiments to a command, for the length of a ``with`` block."""
+    """Let ``measure`` pass its experiments to a command inside a ``with`` block."""
     token = _HANDLER.set(handler)
     try:
         yield
@@ -185,40 +185,40 @@ def measure(
     fold: str = "",
     guess: Guess | None = None,
 ) -> Measurement:
-    """Predict, count and time variants of one piece of work, and show the table.
+    """Predict, count and time variants of one computation, and show the table.
 
-    With a GPU every variant is checked and timed at ``cases``; without one, ``count_case`` alone is
-    simulated and the recorded times stand. While a lesson is recorded the record is written instead.
+    With a GPU, every variant is checked and timed at ``cases``. Without one, only ``count_case`` is simulated
+    and the times come from the record. While a lesson is recorded, the record is written instead.
 
     Args:
-        name: the experiment's name: small letters, digits and underscores; its record's file name.
+        name: the experiment's name and its record's file name: lower-case letters, digits and underscores.
         variants: by label, the naive one first: ``fn(**parameters)`` returns ``kernel.on(case)`` or a list of
-            those, which run one after the other on the same arrays.
+            those, which run in order on the same arrays.
         cases: the sizes to time, each a mapping of parameter to value.
-        count_case: a size that takes the simulator seconds; it is simulated and counted.
-        bytes: ``fn(**parameters)``, the bytes that have to cross the device memory's interface.
-        flop: ``fn(**parameters)``, the operations that have to be done.
+        count_case: a size that the simulator handles in seconds; it is simulated and counted.
+        bytes: ``fn(**parameters)``, the minimum number of bytes to and from device memory.
+        flop: ``fn(**parameters)``, the number of operations.
         library: by label, ``fn(arrays)``, or ``fn(**parameters)`` returning that: it gets the case's device
-            arrays (CuPy) and scalars by name and returns a function of no arguments that does the work and
+            arrays (CuPy) and scalars by name and returns a function without arguments that does the work and
             either writes the case's outputs or returns them. It imports its package inside.
-        reference: gets the inputs by name (floating ones as float64), as many as it names, and returns the
-            right answer: a mapping by name, or one array for the last output of the case.
+        reference: gets the inputs that it names (floating-point ones as float64) and returns the right
+            answer: a mapping by name, or one array for the last output of the case.
         tolerance: an element may be off by ``tolerance * (1 + |right|)``.
         arithmetic: the units that do ``flop``: ``fp32``, ``bf16_matrix``, ... as in the device table.
         counts: which counts the table shows: ``sectors``, ``requests``, ``wavefronts``, ``instructions``.
         note: a sentence below the table.
-        within: how many times as long as its bound, or as short, a recorded variant may take before the
-            lesson has to say why.
-        reasons: by variant (``*``: every one), the heading of the lesson under which it says why.
-        with_host: time with what the host takes to launch, from an idle GPU on; for launches as the subject.
-        fold: a few words under which the page folds a long table, of which the lesson draws a figure.
-        guess: what the reader may guess on the page before the table is shown; no part of the key.
+        within: the factor by which a recorded variant may miss its bound, either way, before the lesson has
+            to explain it.
+        reasons: by variant (``*``: all), the heading of the lesson under which it is explained.
+        with_host: include the host's launch time, starting from an idle GPU; for lessons about launches.
+        fold: a short title under which the page folds a long table that the lesson also plots.
+        guess: what the reader may guess on the page before the table is shown; not part of the key.
 
     Returns:
-        What it shows, for figures and prose.
+        The measurement, for figures and prose.
 
     Raises:
-        LessonError: an argument is wrong, a variant gives a wrong answer, or, where
+        LessonError: an argument is wrong, a variant gives a wrong answer, or, with
             ``TILEWISE_STALE=error``, the record is missing or stale.
     """
     frame = sys._getframe(1)
@@ -252,11 +252,11 @@ def measure(
     from tilewise.measurements.report import report
     from tilewise.outputs import sink
 
-    made = report(experiment)
+    measurement = report(experiment)
     if guess is not None:
-        made = replace(made, asked=asked(guess, experiment, made.rows))
-    sink().add(made)
-    return made
+        measurement = replace(measurement, asked=asked(guess, experiment, measurement.rows))
+    sink().add(measurement)
+    return measurement
 
 
 def _validate(experiment: Experiment) -> None:

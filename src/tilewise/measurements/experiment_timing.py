@@ -1,6 +1,6 @@
-"""An experiment timed on this machine's GPU, every variant and library checked first.
+"""Times an experiment on this machine's GPU, after checking every variant and library.
 
-In: an experiment. Out: rows of times for its cases, with what was odd.
+In: an experiment. Out: rows of times for its cases, with notes on oddities.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
     from tilewise.measurements.experiment import Experiment
 
 GLANCE = Plan(budget_s=1.5, repetitions=60)
-"""How long a lesson goes on that is run as a script on a GPU."""
+"""The plan for a lesson that is run as a script on a GPU."""
 WATCH_S = 2.0
 """Seconds between two readings of the GPU's state during the timing."""
 
 
 @dataclass(frozen=True)
 class ExperimentTimes:
-    """What came of timing an experiment."""
+    """The result of timing an experiment."""
 
     rows: tuple[Row, ...]
     """Variants and libraries at every case."""
     notes: tuple[str, ...]
-    """What was odd, a sentence each; how far samples scatter is for who has all of them."""
+    """A sentence per oddity, except on spread, which needs the samples of all rounds."""
     state: State
     """The GPU's state right after the last case."""
     sampling: str = ""
-    """How the rows' clocks and powers were read; empty where they were not."""
+    """How the rows' clocks and powers were read; empty if they were not."""
 
 
 def time_experiment(
@@ -57,16 +57,16 @@ def time_experiment(
 
     Args:
         experiment: what to time.
-        plan: how long to go on.
-        progress: told, in a line, what is going on.
-        strict: refuse times that were taken beside other processes or at a clock that was held down, as
-            records do; otherwise that is noted. Clock and power are sampled then too, unless the host's part
-            is timed, which shares Python's lock with the sampling thread.
+        plan: the time budget and the repetitions.
+        progress: called with a line of progress.
+        strict: refuse times that were taken next to other processes or at a throttled clock, as for records,
+            instead of adding a note. Clock and power are sampled then too, unless host time is included,
+            because the sampling thread shares Python's lock.
         own: how many of the processes that use the GPU are ours: this one, and one that waits for it.
 
     Raises:
         LessonError: a variant or library gives a wrong answer.
-        GpuProblem: ``strict``, and the times would not be worth keeping.
+        GpuProblem: ``strict``, and the times are not usable.
     """
     import cupy
 
@@ -94,29 +94,29 @@ def time_experiment(
             notes.append(problem.message.removesuffix(KEPT).strip())
         notes += _oddities(shown, before, now)
         cupy.get_default_memory_pool().free_all_blocks()
-        moved, operations = experiment.work(parameters)
-        for one, timing in zip(implementations, timings, strict=True):
+        byte_count, operations = experiment.work(parameters)
+        for implementation, timing in zip(implementations, timings, strict=True):
             rows.append(
                 Row(
-                    variant=one.label,
-                    role=one.role,
+                    variant=implementation.label,
+                    role=implementation.role,
                     case=dict(parameters),
                     samples_us=timing.samples_us,
                     p20=timing.p20,
                     median=timing.median,
                     p80=timing.p80,
-                    bytes=moved,
+                    bytes=byte_count,
                     flop=operations,
                     sm_clock_mhz=timing.sm_clock_mhz,
                     power_w=timing.power_w,
-                    tokens=experiment.tokens(one.label, parameters),
+                    tokens=experiment.tokens(implementation.label, parameters),
                 )
             )
     return ExperimentTimes(tuple(rows), tuple(dict.fromkeys(notes)), now, sampling)
 
 
 def _sampling(meter: Nvml | None) -> str:
-    """What a record says of how clocks and powers were read; empty without a meter."""
+    """The record's sentence on how clocks and powers were read; empty without a meter."""
     if meter is None:
         return ""
     return (
@@ -126,9 +126,9 @@ def _sampling(meter: Nvml | None) -> str:
 
 
 def worst(states: Sequence[State]) -> State:
-    """The state with the lowest clock, with everything that held a clock down in any of them."""
-    lowest = min(states, key=lambda one: one.sm_clock_mhz or 0)
-    causes = dict.fromkeys(cause for one in states for cause in one.throttled_by)
+    """The state with the lowest clock, with the throttle reasons of all states."""
+    lowest = min(states, key=lambda entry: entry.sm_clock_mhz or 0)
+    causes = dict.fromkeys(cause for entry in states for cause in entry.throttled_by)
     return replace(lowest, throttled_by=tuple(causes))
 
 
@@ -139,33 +139,33 @@ def _pci_bus_id() -> str:
 
 
 def busy_state() -> State:
-    """The GPU's state while it has work, so that the clock is not that of an idle GPU."""
+    """The GPU's state under load, so that the clock is not that of an idle GPU."""
     import cupy
 
     words = cupy.ones(1 << 26, dtype=np.float32)
     with ThreadPoolExecutor(max_workers=1) as pool:
-        found = pool.submit(state, _pci_bus_id())
-        while not found.done():
+        reading = pool.submit(state, _pci_bus_id())
+        while not reading.done():
             for _ in range(50):
                 words *= np.float32(1.0)
             cupy.cuda.get_current_stream().synchronize()
-    return found.result()
+    return reading.result()
 
 
 @contextmanager
 def _watched(identity: str) -> Iterator[list[State]]:
-    """The GPU's states during a ``with`` block, read now and then beside it."""
-    seen: list[State] = []
+    """The GPU's states during a ``with`` block, read periodically by a thread."""
+    states: list[State] = []
     over = Event()
 
     def watch() -> None:
         while not over.wait(WATCH_S):
-            seen.append(state(identity))
+            states.append(state(identity))
 
     with ThreadPoolExecutor(max_workers=1) as pool:
         pool.submit(watch)
         try:
-            yield seen
+            yield states
         finally:
             over.set()
 

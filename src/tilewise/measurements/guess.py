@@ -1,7 +1,7 @@
-"""A guess that the reader makes before a measured table: question, range, what models say, what was recorded.
+"""The reader's guess before a measured table: question, range, models' answers and recorded answer.
 
-In: a ``Guess`` as a lesson writes it, without the answer, and the rows of its experiment. Out: the guess with
-the answer from the record, as HTML and as text. It is no part of an experiment's key.
+In: a lesson's ``Guess`` without the answer, and the rows of its experiment. Out: the guess with the answer
+from the record, as HTML and as text. It is not part of an experiment's key.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Guess:
-    """What a lesson asks before it shows a table; the answer is looked up in the record."""
+    """A question before a table; the answer comes from the record."""
 
     question: str
     """One sentence that ends with a question mark."""
     of: str
-    """The variant, or library row, that is asked about."""
+    """The label of the variant or library in question."""
     between: tuple[float, float]
-    """The ends of the slider, both above 0; it runs by factors, not by differences."""
+    """The ends of the slider, both above 0; its scale is logarithmic."""
     at: Mapping[str, Any] | None = None
-    """The case, as it stands in ``cases``; it may be left out where there is only one."""
+    """The case, as in ``cases``; optional if there is only one."""
     over: str = ""
-    """Another row of the same case. The question is then how many times as fast ``of`` is as this one;
-    without it, how many microseconds ``of`` takes."""
+    """The label of another row of the same case. The question is then the speedup of ``of`` over it;
+    without it, the time of ``of`` in microseconds."""
     models: Mapping[str, float] = field(default_factory=dict)
-    """By name, what models of the lesson answer; computed, in the unit of the answer."""
+    """Computed answers of the lesson's models by name, in the unit of the answer."""
     because: str = ""
-    """Why guesses miss, shown with the answer: a sentence or two without figures."""
+    """Why guesses miss, shown with the answer: one or two sentences without figures."""
 
 
 def asked(guess: Guess, experiment: Experiment, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """A guess with the recorded answer; None where nothing was recorded for it.
+    """A guess with the recorded answer; None if that is not recorded.
 
     Returns:
         ``question``, ``unit`` (``×`` or `` µs``, as it follows a figure), ``answer``, ``low``, ``high``,
-        ``models`` (answers by name) and ``because``, as JSON can hold them.
+        ``models`` (answers by name) and ``because``, as JSON values.
 
     Raises:
-        LessonError: the guess names an unknown row or case, or its range leaves an answer out.
+        LessonError: the guess names an unknown row or case, or its range excludes an answer.
     """
     labels = [*experiment.variants, *experiment.library]
     for label in filter(None, (guess.of, guess.over)):
@@ -88,12 +88,12 @@ def asked_text(asked: Mapping[str, Any]) -> str:
 
 
 def asked_html(asked: Mapping[str, Any], name: str) -> str:
-    """The panel above the table, for ``site/web/site/guess.js``; without script it is not shown.
+    """The panel above the table, for ``site/web/site/guess.js``; hidden without JavaScript.
 
-    The sentence with the verdict is there from the start, unseen, so that it has its place.
+    The verdict is hidden from the start to reserve its space.
 
     Args:
-        asked: what ``asked`` gave.
+        asked: the result of ``asked``.
         name: the experiment's name, unique on the page.
     """
     title = f"guess-{escape(name)}"
@@ -127,6 +127,6 @@ def asked_html(asked: Mapping[str, Any], name: str) -> str:
 
 
 def _shown(value: float, unit: str) -> str:
-    """Two figures, as the page's script says them."""
+    """Two significant digits, as in the page's script."""
     rounded = float(f"{value:.2g}")
     return f"{rounded:,.0f}{unit}" if rounded >= 10 else f"{rounded:,g}{unit}"

@@ -1,7 +1,7 @@
 """Implementations: variants and libraries of an experiment on the GPU, each checked before any is timed.
 
 In: an experiment and a size. Out: ``Contender`` objects whose inputs are on the GPU, or a ``LessonError``
-that names which is wrong and where.
+that says which one is wrong and where.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Implementation:
-    """A variant or a library with what its check needs."""
+    """A variant or a library with everything that its check needs."""
 
     label: str
     role: str
     """``variant`` or ``library``."""
     call: Callable[[], Any]
     inputs: str
-    """The variant whose inputs it gets."""
+    """The variant whose inputs it uses."""
     arrays: Mapping[str, Any]
     """Its device arrays and scalars by name."""
     writes: tuple[str, ...]
-    """The arrays that it has to write; of a library the answer, which a returned array stands for."""
+    """The arrays that it must write; for a library the answer, which it may also return."""
 
 
 def checked_implementations(
     experiment: Experiment, parameters: Parameters
 ) -> tuple[list[Contender], list[Implementation], list[str]]:
-    """What is timed at a case, each checked on fresh inputs, with the case's own inputs in place."""
+    """The contenders of a case, checked on fresh inputs and holding the case's own inputs."""
     by_label = {label: experiment.launches(label, parameters) for label in experiment.variants}
     shared: dict[str, Any] = {}
     drawn: Drawn = {}
@@ -60,7 +60,7 @@ def checked_implementations(
     for label, launches in by_label.items():
         values = values_of(launches)
         device[label] = {
-            name: placed(shared, identity(name, values[name]), made) for name, made in fresh[label].items()
+            name: placed(shared, identity(name, values[name]), value) for name, value in fresh[label].items()
         }
     first = next(iter(by_label))
     answer = answer_name(experiment, by_label[first]) if written(by_label[first]) else None
@@ -72,12 +72,12 @@ def checked_implementations(
     ]
     absent: list[str] = []
     for label, function in experiment.library.items():
-        made = _library(experiment, label, function, parameters, device[first])
-        if isinstance(made, str):
-            absent.append(made)
+        call = _library(experiment, label, function, parameters, device[first])
+        if isinstance(call, str):
+            absent.append(call)
         else:
             writes = (answer,) if answer else ()
-            entries.append(Implementation(label, "library", made, first, device[first], writes))
+            entries.append(Implementation(label, "library", call, first, device[first], writes))
     expected = expected_answer(experiment, by_label[first], fresh[first])
     _check_all(experiment, by_label, entries, fresh, expected)
     return _ready(by_label, entries, device), entries, absent
@@ -94,7 +94,7 @@ def _check_all(
     import cupy
 
     right: dict[str, Any] = {}
-    coded = bf16.names(values_of([one for launches in by_label.values() for one in launches]))
+    coded = bf16.names(values_of([launch for launches in by_label.values() for launch in launches]))
     for name, value in (expected or {}).items():
         right[name] = cupy.asarray(value, dtype=np.float64)
     for entry in entries:
@@ -103,8 +103,8 @@ def _check_all(
         cupy.cuda.get_current_stream().synchronize()
         got = _result(entry, returned)
         got = {
-            name: bf16.values(one) if name in coded and one.dtype.kind == "u" else one
-            for name, one in got.items()
+            name: bf16.values(array) if name in coded and array.dtype.kind == "u" else array
+            for name, array in got.items()
         }
         if not right:
             right = {name: got[name].astype(np.float64) for name in entry.writes}
@@ -125,20 +125,20 @@ def _ready(
     entries: Sequence[Implementation],
     device: Mapping[str, Mapping[str, Any]],
 ) -> list[Contender]:
-    """What is timed, with the case's own inputs and a way to put back what is overwritten."""
+    """The contenders, with the case's own inputs and a function that restores overwritten ones."""
     import cupy
 
-    kept: dict[int, Any] = {}
+    originals: dict[int, Any] = {}
     drawn: Drawn = {}
     for label, launches in by_label.items():
         _refill(device[label], make_inputs(launches, drawn=drawn))
         overwritten = set(written(launches)) - set(outputs(launches))
         for name in overwritten:
-            kept[id(device[label][name])] = (device[label][name], device[label][name].copy())
+            originals[id(device[label][name])] = (device[label][name], device[label][name].copy())
     cupy.cuda.get_current_stream().synchronize()
     contenders = []
     for entry in entries:
-        pairs = [kept[id(array)] for array in entry.arrays.values() if id(array) in kept]
+        pairs = [originals[id(array)] for array in entry.arrays.values() if id(array) in originals]
         contenders.append(Contender(entry.label, entry.call, _restorer(pairs) if pairs else None))
     return contenders
 
@@ -152,14 +152,14 @@ def _restorer(pairs: Sequence[tuple[Any, Any]]) -> Callable[[], None]:
 
 
 def identity(name: str, value: Any) -> str:
-    """Text that only equal inputs share; an array's own text leaves out what lies between its ends."""
+    """Text that only equal inputs share; an array is hashed, because its ``str`` omits elements."""
     if isinstance(value, np.ndarray):
         return f"{name} {hashlib.sha256(np.ascontiguousarray(value).data).hexdigest()}"
     return f"{name} {value!s}"
 
 
 def placed(shared: dict[str, Any], label: str, value: Any) -> Any:
-    """A device array for a host array, one for all variants that name the same recipe; scalars stay."""
+    """The device array for a host array, shared by variants with the same recipe; scalars unchanged."""
     import cupy
 
     if not isinstance(value, np.ndarray):
@@ -201,27 +201,27 @@ def _library(
     parameters: Parameters,
     arrays: Mapping[str, Any],
 ) -> Callable[[], Any] | str:
-    """The library's work as a function of no arguments, or a sentence on why it is missing."""
+    """The library's call without arguments, or a sentence on why it is missing."""
     try:
         wanted = list(inspect.signature(function).parameters)
         maker = function if wanted[:1] == ["arrays"] else function(**parameters)
         if wanted[:1] == ["arrays"] and len(wanted) > 1:
-            made = maker(dict(arrays), **{name: parameters[name] for name in wanted[1:]})
+            call = maker(dict(arrays), **{name: parameters[name] for name in wanted[1:]})
         else:
-            made = maker(dict(arrays))
+            call = maker(dict(arrays))
     except ImportError as error:
         return f"{label} was not there: {error}."
-    if not callable(made):
+    if not callable(call):
         raise experiment.error(
-            f'the library "{label}" returned {type(made).__name__}.',
+            f'the library "{label}" returned {type(call).__name__}.',
             "Return a function of no arguments that does the work.",
         )
-    result: Callable[[], Any] = made
+    result: Callable[[], Any] = call
     return result
 
 
 def _result(entry: Implementation, returned: Any) -> dict[str, Any]:
-    """What an implementation left behind, by name: its arrays, or what a library returned."""
+    """An implementation's results by name: its arrays, or what a library returned."""
     import cupy
 
     got = {name: array for name, array in entry.arrays.items() if hasattr(array, "__cuda_array_interface__")}

@@ -1,8 +1,8 @@
 """The keys of a measurement: hashes of everything that could change its result, and of nothing else.
 
-In: launches, library functions, cell text. Out: a hex digest. Comments, layout and docstrings do not count in
-Python. A variant's own function does not count either: all it decides is in the launches that it returns, and
-those count in full, by their tokens in one key and by what they say without names in another.
+In: launches, library functions, cell text. Out: a hex digest. Comments, layout and docstrings of Python
+do not count. Neither does a variant's own function, because it only decides which launches it returns. Those
+count in full, by their tokens in one key and by their code without names in another.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tilewise.kernel.launch import Launch
 
 METHOD_VERSION = 1
-"""Raised whenever timing or counting changes so that older figures no longer compare."""
+"""Incremented whenever timing or counting changes so that older figures are no longer comparable."""
 
 _SIMPLE = (bool, int, float, str, bytes, tuple)
 
@@ -33,7 +33,7 @@ _SIMPLE = (bool, int, float, str, bytes, tuple)
 def python_tree(tree: ast.AST) -> Any:
     """A syntax tree as nested lists without positions, docstrings, contexts or empty fields.
 
-    Empty fields are left out so that the same code has the same tree under every version of Python.
+    Without empty fields, the same code has the same tree under every version of Python.
     """
     fields: list[Any] = []
     for name, value in ast.iter_fields(tree):
@@ -63,15 +63,15 @@ def _plain(value: Any) -> Any:
 
 
 def python_tokens(text: str) -> str:
-    """Python text in a form that layout, comments and docstrings do not change."""
+    """A form of Python text that is independent of layout, comments and docstrings."""
     return json.dumps(python_tree(ast.parse(text)))
 
 
 def function_tokens(function: Callable[..., Any]) -> str:
-    """A function or lambda, and every function of the same file that it calls, as ``python_tokens`` has them.
+    """A function or lambda, and every function of the same file that it calls, as in ``python_tokens``.
 
-    What a decorator made of a function of the file, such as a kernel for Triton or Numba, counts by its
-    definition, and so alike where those are not installed. Functions of other files count by their names.
+    Decorated functions of the file, such as kernels for Triton or Numba, count by their definitions, and so
+    alike if those packages are not installed. Functions of other files count by their names.
     """
     seen: dict[str, Any] = {}
     _collect(function, seen)
@@ -92,13 +92,13 @@ def _collect(function: Any, seen: dict[str, Any]) -> None:
     tree = python_tree(node) if node is not None else [code.co_code.hex(), repr(code.co_consts)]
     seen[label] = [tree, [repr(value) for value in closed if isinstance(value, _SIMPLE)]]
     used = {name: function.__globals__.get(name) for name in sorted(set(_names(code)))}
-    for other in [*used.values(), *closed]:
-        if isinstance(other, FunctionType) and other.__code__.co_filename == code.co_filename:
-            _collect(other, seen)
-    for name, other in used.items():
-        if other is not None and not isinstance(other, FunctionType):
-            for made in _decorated(code.co_filename, name):
-                seen[f"{name}:{made.lineno}"] = python_tree(made)
+    for target in [*used.values(), *closed]:
+        if isinstance(target, FunctionType) and target.__code__.co_filename == code.co_filename:
+            _collect(target, seen)
+    for name, target in used.items():
+        if target is not None and not isinstance(target, FunctionType):
+            for definition in _decorated(code.co_filename, name):
+                seen[f"{name}:{definition.lineno}"] = python_tree(definition)
 
 
 _Function: TypeAlias = ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef
@@ -106,12 +106,12 @@ _Function: TypeAlias = ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef
 
 @lru_cache(maxsize=2)
 def _functions(text: str) -> list[_Function]:
-    """A file's functions, which nobody changes: a lesson's are asked for by each of them."""
+    """A file's functions, not to be modified; cached, because each function of a lesson needs them."""
     return [node for node in ast.walk(ast.parse(text)) if isinstance(node, _Function)]
 
 
 def _decorated(file: str, name: str) -> list[ast.FunctionDef]:
-    """The functions of a file that have a name and a decorator."""
+    """The decorated functions of a file with a given name."""
     try:
         functions = _functions("".join(linecache.getlines(file)))
     except SyntaxError:
@@ -135,26 +135,26 @@ def _names(code: CodeType) -> Iterable[str]:
 
 
 def _definition(code: CodeType) -> ast.AST | None:
-    """The syntax tree of the function whose code this is, found in its file."""
+    """The syntax tree of a code object's function, from its file."""
     text = "".join(linecache.getlines(code.co_filename))
     try:
         functions = _functions(text)
     except SyntaxError:
         return None
-    found = [
+    candidates = [
         node
         for node in functions
         if _starts(node) == code.co_firstlineno
         and (isinstance(node, ast.Lambda)) == (code.co_name == "<lambda>")
     ]
-    if len(found) < 2:
-        return found[0] if found else None
+    if len(candidates) < 2:
+        return candidates[0] if candidates else None
     spots = [(line, column) for line, _, column, _ in code.co_positions() if line and column]
-    for node in sorted(found, key=lambda node: node.col_offset, reverse=True):
+    for node in sorted(candidates, key=lambda node: node.col_offset, reverse=True):
         span = ((node.lineno, node.col_offset), (node.end_lineno or 0, node.end_col_offset or 0))
         if spots and span[0] <= max(spots) <= span[1]:
             return node
-    return found[0]
+    return candidates[0]
 
 
 def _starts(node: _Function) -> int:
@@ -168,7 +168,7 @@ def digest(facts: Mapping[str, Any]) -> str:
 
 
 class _Imports(ast.NodeTransformer):
-    """Takes out what is imported from this package, and notes the names: a module may move."""
+    """Removes imports from this package and collects their names, because a module may move."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -181,26 +181,26 @@ class _Imports(ast.NodeTransformer):
 
 
 def cell_tree(cell_source: str) -> tuple[ast.AST, list[str]]:
-    """A cell without what it imports from this package, and the names that it imports so."""
+    """A cell without its imports from this package, and their names."""
     imports = _Imports()
     tree = imports.visit(ast.parse(cell_source))
     return tree, sorted(imports.names)
 
 
 def text_key(cell_source: str) -> str:
-    """The key of a text record: the tokens of the cell that printed it, and the names that it imports."""
+    """The key of a text record: the tokens of its cell, and the names that the cell imports."""
     tree, imports = cell_tree(cell_source)
     return digest({"method": METHOD_VERSION, "cell": json.dumps(python_tree(tree)), "imports": imports})
 
 
 def launches_code(launches: Sequence[Launch]) -> dict[str, Any]:
-    """What launches that follow each other say, without names: kernels, launch shapes, arguments, inputs.
+    """Launches without names, as JSON values: kernels, launch shapes, arguments, inputs.
 
-    An array is told by its place among those that the launches take, so that two launches are seen to share
-    it. The seed of an input without one of its own, which comes from its name, does not count.
+    An array is identified by its position among the launches' arrays, so that sharing is visible. The seed of
+    an input without its own, which comes from its name, does not count.
 
     Raises:
-        CompileError: clang refuses a kernel, or would not pass on all that it says.
+        CompileError: clang rejects a kernel, or would drop part of it.
         ToolchainError: there is no clang.
     """
     from tilewise.measurements.kernel_code import code_hash
@@ -208,18 +208,18 @@ def launches_code(launches: Sequence[Launch]) -> dict[str, Any]:
     values = values_of(launches)
     places: dict[str, int] = {}
 
-    def argument(one: Parameter) -> list[Any]:
-        value = values[one.name]
+    def argument(parameter: Parameter) -> list[Any]:
+        value = values[parameter.name]
         if isinstance(value, TensorMap):
             return [places.setdefault(str(value.name), len(places)), repr(value.named(""))]
-        return [places.setdefault(one.name, len(places)), one.is_const]
+        return [places.setdefault(parameter.name, len(places)), parameter.is_const]
 
     facts = [
         {
             "code": code_hash(kernel.preprocessed, kernel.name, kernel.options, kernel.origin),
             "options": sorted(kernel.options),
             "shape": [launch.grid, launch.block, launch.shared_bytes],
-            "arguments": [argument(one) for one in kernel.parameters],
+            "arguments": [argument(parameter) for parameter in kernel.parameters],
         }
         for launch in launches
         for kernel in [launch.kernel]

@@ -1,8 +1,8 @@
-"""The course's attention kernels in one picture: how fast each is, from one thread to a library's best.
+"""The speeds of the course's attention kernels in one picture, from one thread to the best library.
 
-In: the archive. Out: HTML for a page at the site's root: a bar for each kernel on a logarithmic axis, its
-name linked to its lesson, for every machine that has all the records. A kernel's own size is beside its bar,
-since no size suits both ends. The sketch is its headline and its shape, for a screen without room for more.
+In: the archive. Out: HTML for a page at the site's root: a bar for each kernel on a logarithmic axis, with a
+link to its lesson, for every machine that has all the records. Each bar states its kernel's size, because no
+size suits all kernels. The sketch has only the headline and the bars, for small screens.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TICKS = {1e-3: "10⁹", 1.0: "10¹²", 1e3: "10¹⁵ FLOP/s"}
 
 @dataclass(frozen=True)
 class Step:
-    """One bar: which row of which record."""
+    """The row of a record that one bar shows."""
 
     label: str
     """What is new in the kernel."""
@@ -69,11 +69,11 @@ STEPS = (
     Step("Hopper: TMA and wgmma", "attention_forward", _LARGE, _fastest),
     Step("cuDNN, for comparison", "attention_forward", _LARGE, _cudnn),
 )
-"""The kernels, slowest first. Labels of variants are not named here, so that lessons may change them."""
+"""The kernels, slowest first. Labels of variants do not occur here, so that lessons can change them."""
 
 
 def sketch(archive: Archive) -> str:
-    """The picture's headline and its bars alone, as a link to the picture; empty where there is none.
+    """The picture's headline and bars as a link to the picture; empty without a picture.
 
     Args:
         archive: the records.
@@ -89,21 +89,20 @@ def fragment(archive: Archive, urls: Mapping[str, str]) -> str:
         urls: the lessons' pages relative to the site's root, by their ids.
 
     Returns:
-        HTML without blank lines, with the further machines' pictures beside the first one's; empty where no
-        machine has all the records.
+        HTML without blank lines, with a picture per machine; empty if no machine has all the records.
     """
     return _for_each_machine(archive, lambda bars, name: _picture(bars, name, urls))
 
 
 def _for_each_machine(archive: Archive, draw: Callable[[Sequence[_Bar], str], str]) -> str:
-    names = {one["id"]: one["name"] for one in machines(archive)}
+    names = {machine["id"]: machine["name"] for machine in machines(archive)}
     return beside_each_other(
         {folder: draw(bars, name) for folder, name in names.items() if (bars := _bars(archive, folder))}
     )
 
 
 def _bars(archive: Archive, folder: str) -> list[_Bar]:
-    """Every step's bar on one machine; none where one is missing."""
+    """Every step's bar on one machine; empty if a record is missing."""
     bars = []
     for step in STEPS:
         record = (
@@ -126,9 +125,11 @@ def _headline(bars: Sequence[_Bar]) -> str:
 
 
 def _sketch(bars: Sequence[_Bar]) -> str:
-    own = [bar for bar in bars if not bar.is_library]
-    shape = "".join(f'<i style="height:{_share(bar.rate):.1f}%"></i>' for bar in own)
-    ends = f"<span>{_rate(own[0].rate)}</span><span>log scale</span><span>{_rate(own[-1].rate)}</span>"
+    kernels = [bar for bar in bars if not bar.is_library]
+    shape = "".join(f'<i style="height:{_share(bar.rate):.1f}%"></i>' for bar in kernels)
+    ends = (
+        f"<span>{_rate(kernels[0].rate)}</span><span>log scale</span><span>{_rate(kernels[-1].rate)}</span>"
+    )
     return (
         f'<a class="tw-ladder-sketch" href="#ladder"><b>{_headline(bars)}</b>'
         f'<span class="tw-ladder-shape" aria-hidden="true">{shape}</span>'
@@ -169,7 +170,7 @@ def _entry(bar: _Bar, urls: Mapping[str, str]) -> str:
 
 
 def _share(rate: float) -> float:
-    """How far along the axis a rate is, in per cent."""
+    """A rate's position on the axis, in percent."""
     return 100 * math.log(rate / _LOW) / math.log(_HIGH / _LOW)
 
 
@@ -186,7 +187,7 @@ def _time(microseconds: float) -> str:
 
 
 def _two_digits(value: float) -> str:
-    """Two significant digits, or all in front of the point of up to three; millions in words."""
+    """Two significant digits, or all of up to three integer digits; "million" as a word."""
     if value >= 1e6:
         return f"{_two_digits(value / 1e6)} million"
     if value >= 1000:

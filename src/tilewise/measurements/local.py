@@ -1,6 +1,6 @@
-"""The reader's own GPU beside the recorded one: how their clocks differ, and how far the times agree.
+"""The reader's own GPU compared with the recorded one: clocks and times.
 
-In: both devices' names and clocks, and the rows of both. Out: sentences for below a table.
+In: both devices' names and clocks, and the rows of both. Out: sentences to show below a table.
 """
 
 from __future__ import annotations
@@ -12,48 +12,48 @@ from tilewise.measurements.rounds import expected
 from tilewise.measurements.slugs import case_text
 
 NEAR = 0.05
-"""A difference that a restart, or another GPU of the same kind, can make."""
+"""A relative difference that a restart, or another GPU of the same model, can cause."""
 
 
 def difference(name: str, clock_mhz: float | None, record: Record | None) -> str:
-    """What was timed here and what was recorded: devices and clocks, in one sentence.
+    """The devices and clocks, here and of the record, in one sentence.
 
     Args:
         name: the local GPU, as its driver names it.
         clock_mhz: its SM clock under load.
-        record: the record beside it.
+        record: the record to compare with.
     """
     local = f"Here: {_at(name, clock_mhz)}"
     if record is None:
         return f"{local}."
-    kept = record.provenance
-    return f"{local}; recorded on {_at(kept['device'], kept.get('sm_clock_mhz'))}."
+    origin = record.provenance
+    return f"{local}; recorded on {_at(origin['device'], origin.get('sm_clock_mhz'))}."
 
 
 def _at(name: str, clock_mhz: float | None) -> str:
     return f"{name} at {clock_mhz:,.0f} MHz" if clock_mhz else name
 
 
-def _agree(mine: Row, theirs: Row) -> bool:
-    stretch = expected(theirs)
-    if stretch is None or mine.p20 is None or mine.p80 is None:
+def _agree(here: Row, recorded: Row) -> bool:
+    interval = expected(recorded)
+    if interval is None or here.p20 is None or here.p80 is None:
         return True
-    return stretch.meets(mine.p20, mine.p80)
+    return interval.meets(here.p20, here.p80)
 
 
 def agreement(timed: Sequence[Row], recorded: Sequence[Row]) -> str | None:
-    """How many rows lie within the spread of the recorded ones, and which is farthest; None without pairs.
+    """How many rows agree with the recorded ones, and which is farthest off; None without pairs.
 
-    A row agrees where its stretch from the 20th to the 80th percentile meets the one in which the record
+    A row agrees if its interval from the 20th to the 80th percentile overlaps the one in which the record
     expects another run; see ``rounds.expected``.
     """
     pairs = [
-        (mine, theirs)
-        for mine in timed
-        for theirs in recorded
-        if (mine.variant, dict(mine.case)) == (theirs.variant, dict(theirs.case))
-        and mine.median
-        and theirs.median
+        (here, there)
+        for here in timed
+        for there in recorded
+        if (here.variant, dict(here.case)) == (there.variant, dict(there.case))
+        and here.median
+        and there.median
     ]
     if not pairs:
         return None

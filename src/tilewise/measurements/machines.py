@@ -1,4 +1,4 @@
-"""The machines that readers can choose between: every device with records, under a short name.
+"""The machines that readers can choose from: every device with records, under a short name.
 
 In: the archive and the device table. Out: folders and names, the course's own device first.
 """
@@ -17,42 +17,43 @@ from tilewise.models.devices import Device, device
 
 
 def machines(archive: Archive) -> list[dict[str, str]]:
-    """Each device with a record that can be read, as ``{"id": folder, "name": short name}``."""
+    """Each device with a readable record, as ``{"id": folder, "name": short name}``."""
     drivers = {folder: name for folder in archive.devices if (name := _driver(archive.folder / folder))}
     names = {folder: driver_name(driver) for folder, driver in drivers.items()}
-    several = {name for name in names.values() if list(names.values()).count(name) > 1}
+    ambiguous = {name for name in names.values() if list(names.values()).count(name) > 1}
     return [
-        {"id": folder, "name": drivers[folder] if name in several else name} for folder, name in names.items()
+        {"id": folder, "name": drivers[folder] if name in ambiguous else name}
+        for folder, name in names.items()
     ]
 
 
-def beside_each_other(made: Mapping[str, str]) -> str:
-    """HTML of several machines as one block, of which a page shows that of the machine chosen.
+def beside_each_other(parts: Mapping[str, str]) -> str:
+    """HTML of several machines as one block; a page shows the part of the selected machine.
 
     Args:
-        made: each machine's HTML by its folder, the one that is shown at first first.
+        parts: each machine's HTML by its folder, the default machine first.
     """
-    if not made:
+    if not parts:
         return ""
-    first, *others = made
+    first, *others = parts
     templates = [
-        f'<template data-machine="{escape(folder)}" data-search-exclude>\n{made[folder]}\n</template>'
+        f'<template data-machine="{escape(folder)}" data-search-exclude>\n{parts[folder]}\n</template>'
         for folder in others
     ]
     return "\n".join(
-        [f'<div class="tw-machines" data-shown="{escape(first)}">', made[first], *templates, "</div>"]
+        [f'<div class="tw-machines" data-shown="{escape(first)}">', parts[first], *templates, "</div>"]
     )
 
 
 def recorded_device() -> Device:
-    """The GPU whose records a lesson shows, as the device table has it; an H100 where there are none.
+    """The device table's entry of the GPU whose records a lesson shows; an H100 without records.
 
-    A build runs what uses it once for each machine with records.
+    A build runs code that uses it once for each machine with records.
     """
     archive = Archive(lesson_root())
-    found = device(_driver(archive.folder / archive.wanted)) or device(MACHINES[0])
-    assert found is not None, "the device table has lost the course's own machine"
-    return found
+    entry = device(_driver(archive.folder / archive.wanted)) or device(MACHINES[0])
+    assert entry is not None, "the device table has lost the course's own machine"
+    return entry
 
 
 def short_name(entry: Device) -> str:
@@ -61,7 +62,7 @@ def short_name(entry: Device) -> str:
 
 
 def _driver(folder: Path) -> str:
-    """The name that the driver gives the device of a folder; what is wrong with its records others say."""
+    """The driver's name of a folder's device; malformed records are skipped, because others report them."""
     for path in sorted(folder.glob("*.json")):
         try:
             name = str(json.loads(path.read_text(encoding="utf-8"))["provenance"]["device"])

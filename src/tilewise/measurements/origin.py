@@ -1,8 +1,8 @@
-"""Recorded numbers that know where they were taken, for tables and charts that lessons build themselves.
+"""Recorded numbers with their provenance, for tables and charts that lessons build themselves.
 
-In: a recorded time with the id of its record's facts and its experiment. Out: a float that a table shows with
-its provenance, and by which a chart knows its experiment. In another unit it is still that number, and the
-work of its row divided by it is the recorded rate; whatever else is computed with it is a plain number.
+In: a recorded time with the id of its record's facts and its experiment. Out: a float that carries both for
+tables and charts. Unit conversions keep them, and so does the rate, its row's work divided by the time; the
+result of any other computation is a plain number.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ class Recorded(float):
 
     Args:
         value: the number.
-        origin: the id of the list of its record's facts; None where the page has no such list.
-        spread: its spread in words.
+        origin: the id of the list of its record's facts; None if the page has no such list.
+        spread: its spread as text.
         mark: the role for the styles, ``measured`` or ``stale``.
-        experiment: whose record has it.
-        work: of a median, the bytes and the operations of its row.
+        experiment: the experiment of its record.
+        work: for a median, the bytes and the operations of its row.
     """
 
     origin: str | None
@@ -39,10 +39,10 @@ class Recorded(float):
         work: tuple[float, ...] = (),
     ) -> Recorded:
         """The number with its provenance."""
-        made = super().__new__(cls, value)
-        made.origin, made.spread, made.mark = origin, spread, mark
-        made.experiment, made.work = experiment, work
-        return made
+        number = super().__new__(cls, value)
+        number.origin, number.spread, number.mark = origin, spread, mark
+        number.experiment, number.work = experiment, work
+        return number
 
     def __mul__(self, other: Any) -> Any:
         return self._in_unit(super().__mul__(other), other)
@@ -63,7 +63,7 @@ class Recorded(float):
         return Recorded, (float(self), self.origin, self.spread, self.mark, self.experiment, self.work)
 
     def _in_unit(self, value: Any, factor: Any) -> Any:
-        """The value with this provenance where the factor is a power of ten, as between units."""
+        """The value with this provenance if the factor is a power of ten, as between units."""
         if _is_plain(factor) and _is_power_of_ten(factor):
             return Recorded(value, self.origin, self.spread, self.mark, self.experiment, self.work)
         return value

@@ -1,7 +1,7 @@
-"""The measurement as an output: one table of bound, simulated, counted, recorded and here.
+"""The measurement as an output: a table of bounds, recorded and local times, and one of counts.
 
-In: rows of plain values. Out: text for a terminal, Markdown for a page; nothing is run or read here. A column
-that is empty for all rows is left out. Counts have a size of their own and stand in a table of their own.
+In: rows of plain values. Out: text for a terminal, Markdown for a page; nothing is run or read here. Empty
+columns are left out. Counts have their own size and therefore their own table.
 """
 
 from __future__ import annotations
@@ -25,68 +25,68 @@ from tilewise.measurements.slugs import case_text, device_slug, heading_slug
 from tilewise.outputs import Cell, Column, Context, Output, Table
 
 _SCATTER = re.compile(r"p20 and p80 lie (\d+)\s?% of the median apart\.")
-"""How records say that times scatter, in the words of a statistician."""
+"""The note on spread in records, in statistical terms."""
 _Values = tuple[Column, Sequence[Any]]
 """A column and its cells."""
 _UNITS = (("µs", 1.0), ("ms", 1e3), ("s", 1e6))
 WITHIN = 2.0
-"""How many times as long as predicted a variant may take before the lesson has to say why."""
+"""The factor by which a variant may miss its bound before the lesson has to explain it."""
 EVERY = "*"
-"""Stands for every variant."""
+"""Matches every variant."""
 
 
 @dataclass(frozen=True)
 class Measurement(Output):
-    """What ``measure`` shows."""
+    """The result of ``measure``."""
 
     kind: ClassVar[str] = "measurement"
     name: str
     lesson: str
     count_case: Mapping[str, Any] | None
-    """The size at which was simulated and counted."""
+    """The simulated and counted size."""
     counts: tuple[str, ...]
-    """Which counts the table shows."""
+    """The counts that the table shows."""
     rows: tuple[Mapping[str, Any], ...]
-    """One mapping a row: variant, role, parameters, bound, limited_by, simulated, counted, stale, recorded
-    (median, p20, p80; of several rounds also rounds, their medians, and low and high, between which another
-    run should lie), here (median, p20, p80), device, share, gb_per_s, tflop_per_s."""
+    """One mapping per row: variant, role, parameters, bound, limited_by, simulated, counted, stale, recorded
+    (median, p20, p80; for several rounds also rounds, their medians, and low and high, the interval for
+    another run), here (median, p20, p80), device, share, gb_per_s, tflop_per_s."""
     provenance: Mapping[str, Any] | None
-    """Of the record; None where there is none."""
+    """The record's provenance; None without a record."""
     stale: str
-    """Why the recorded figures are not current, and the command that repairs it; empty where they are."""
+    """Why the recorded figures are not current, with the repair; empty if they are."""
     notes: tuple[str, ...]
     inputs: tuple[str, ...]
-    """Files whose change changes this output: the record, where it is or would be."""
+    """Files that this output depends on: the path of the record, existing or not."""
     fold: str = ""
-    """What the page folds the table under; empty: it stands open."""
+    """The title under which the page folds the table; empty: not folded."""
     within: float = WITHIN
-    """How many times as long as its bound a variant may take without a reason."""
+    """The factor by which a variant may miss its bound without a reason."""
     reasons: tuple[tuple[str, str], ...] = ()
-    """Variant (``*``: every one) and the heading of the lesson under which it says why it took so long."""
+    """Variant (``*``: all) and the heading of the lesson under which its miss is explained."""
     pending: str = ""
-    """What the page says instead of ``stale`` where the list of what is pending has the experiment."""
+    """The page's sentence instead of ``stale`` if the experiment is listed as pending."""
     elsewhere: str = ""
-    """Which machine has no current record, where the figures are another one's."""
+    """A sentence if the figures are from another machine, because the selected one has no current record."""
     outdated: tuple[tuple[str, str], ...] = ()
-    """Device and variant of each figure that is not current, in the records of all machines."""
+    """Device and variant of each stale row, in the records of all machines."""
     asked: Mapping[str, Any] | None = None
-    """What the reader may guess before the table is shown, as ``guess.asked`` gives it; None for nothing."""
+    """The reader's guess before the table, from ``guess.asked``; None without one."""
 
     @property
     def machine(self) -> str:
-        """The folder of the machine that it was recorded on; empty where it was not."""
+        """The folder of the machine that it was recorded on; empty if not recorded."""
         return device_slug(self.provenance["device"]) if self.provenance else ""
 
     def table(self, spreads: bool = False) -> Table:
-        """The rows as a table, with its units in the headings.
+        """The rows as a table, with units in the headings.
 
         Args:
-            spreads: with columns for the spread of the times, which a page has at hand in the cells' titles.
+            spreads: add columns for the spread of the times, which a page shows in the cells' titles.
         """
         rows, same = self.rows, self.same()
         origin = provenance_id(self.name, self.provenance["device"]) if self.provenance else None
         labels = [
-            Cell(one["variant"], "library") if one["role"] == "library" else one["variant"] for one in rows
+            Cell(row["variant"], "library") if row["role"] == "library" else row["variant"] for row in rows
         ]
         columns: list[_Values] = [(Column("variant", "", "left"), labels)]
         for name in dict.fromkeys(name for row in rows for name in row["parameters"]):
@@ -107,7 +107,7 @@ class Measurement(Output):
         return _table(columns, f"All rows: {case_text(same)}." if same else None)
 
     def same(self) -> dict[str, Any]:
-        """The parameters that all of several rows have with the same value: the caption says them once."""
+        """The parameters with one value in all of several rows; the caption states them once."""
         cases = [row["parameters"] for row in self.rows]
         if len(cases) < 2:
             return {}
@@ -116,7 +116,7 @@ class Measurement(Output):
         }
 
     def counted(self) -> Table | None:
-        """What was simulated and counted of each variant, at the count case; None where nothing was."""
+        """Each variant's simulated and hardware counts at the count case; None if there are none."""
         first: dict[str, Mapping[str, Any]] = {}
         for row in self.rows:
             first.setdefault(row["variant"], row)
@@ -143,20 +143,20 @@ class Measurement(Output):
     def text(self) -> str:
         """The table and the sentences below it."""
         question = [asked_text(self.asked)] if self.asked else []
-        tables = [made.text() for made in (self.table(spreads=True), self.counted()) if made]
+        tables = [table.text() for table in (self.table(spreads=True), self.counted()) if table]
         return "\n".join([*question, f"{self.name}", *tables, *self._lines()])
 
     def markdown(self, context: Context) -> str:
-        """The table, its notes and, folded, where the recorded figures come from."""
+        """The table, its notes and, folded, the provenance of the recorded figures."""
         counted = self.counted()
         table = self.table().html() + (f"\n{counted.html()}" if counted else "")
         name = context.unique(self.name)
         panel = [asked_html(self.asked, name)] if self.asked and not self.stale else []
         machine = f' data-machine="{self.machine}"' if self.provenance else ""
         parts = [f'<div class="tw-measurement" id="{escape(name)}"{machine}>', *panel]
-        row = []
+        folds = []
         if self.fold:
-            row.append(_entry("tw-rows", self.fold, f"\n{table}\n"))
+            folds.append(_entry("tw-rows", self.fold, f"\n{table}\n"))
         else:
             parts.append(table)
         if self.stale:
@@ -164,23 +164,23 @@ class Measurement(Output):
         if self.elsewhere:
             parts.append(note_html(self.elsewhere))
         if self.provenance is not None:
-            where = f"Recorded on NVIDIA {driver_name(self.provenance['device'])}, {self.provenance['date']}"
+            title = f"Recorded on NVIDIA {driver_name(self.provenance['device'])}, {self.provenance['date']}"
             facts = provenance_list(self.name, self.provenance, context.link)
-            row.append(_entry("tw-provenance", where, facts))
+            folds.append(_entry("tw-provenance", title, facts))
         if notes := self._notes(context):
-            row.append(_entry("tw-notes", "Notes", "".join(notes)))
-        if row:
-            parts.append(f'<div class="tw-folds">{"".join(row)}</div>')
+            folds.append(_entry("tw-notes", "Notes", "".join(notes)))
+        if folds:
+            parts.append(f'<div class="tw-folds">{"".join(folds)}</div>')
         return context.html_block("\n".join([*parts, "</div>"]))
 
     def _notes(self, context: Context) -> list[str]:
-        """What is worth knowing about the table, as HTML: its columns, notes, and reasons for slow rows."""
+        """The legend, the notes and the reasons for slow rows, as HTML."""
         notes = [_SCATTER.sub(_in_words, note) for note in self.notes]
-        legend = [self._legend(context)] if context.unique("columns") == "columns" else []  # once a page
+        legend = [self._legend(context)] if context.unique("columns") == "columns" else []  # once per page
         return [*legend, *map(note_html, notes), *self._reasons()]
 
     def _legend(self, context: Context) -> str:
-        """What the columns mean, as HTML."""
+        """The meaning of the columns, as HTML."""
         page = escape(f"{context.link('conventions/').rstrip('/')}/#where-a-number-comes-from")
         launch = ", or the time of an empty launch if that is longer" if self.provenance else ""
         return (
@@ -189,7 +189,7 @@ class Measurement(Output):
         )
 
     def _reasons(self) -> list[str]:
-        """Where the lesson says why rows missed their bound, as HTML, a paragraph a heading."""
+        """Links to the lesson's explanations of missed bounds, as HTML with one paragraph per heading."""
         headings: dict[str, list[str]] = {}
         for variant, heading in self.reasons:
             if named := self._all_that_missed() if variant == EVERY else [variant]:
@@ -202,22 +202,22 @@ class Measurement(Output):
         ]
 
     def missed(self) -> dict[str, float]:
-        """The variants that took more than ``within`` times as long as predicted, or as short.
+        """The variants that missed their bound by more than the factor ``within``, either way.
 
         Returns:
-            By variant, its farthest row: the recorded time over the predicted one.
+            By variant, the recorded time over the bound of its farthest row.
         """
         farthest: dict[str, float] = {}
         for row in self.rows:
             if row["role"] != "variant" or not row.get("share"):
                 continue
-            times, other = 1 / row["share"], farthest.get(row["variant"], 1)
-            if max(times, 1 / times) > max(self.within, other, 1 / other):
-                farthest[row["variant"]] = times
+            ratio, previous = 1 / row["share"], farthest.get(row["variant"], 1)
+            if max(ratio, 1 / ratio) > max(self.within, previous, 1 / previous):
+                farthest[row["variant"]] = ratio
         return farthest
 
     def _all_that_missed(self) -> list[str]:
-        """The variants that missed their bound, by name unless all of them did."""
+        """The labels of variants that missed their bound, or "every variant"."""
         far = self.missed()
         variants = {row["variant"] for row in self.rows if row["role"] == "variant"}
         return ["every variant"] if far and far.keys() == variants else list(far)
@@ -233,7 +233,7 @@ class Measurement(Output):
 
 
 def _entry(kind: str, title: str, body: str) -> str:
-    """One entry of the line below a table: a fold."""
+    """A fold in the line below a table."""
     return f'<details class="{kind}"><summary>{escape(title)}</summary>{body}</details>'
 
 
@@ -242,9 +242,9 @@ def note_html(note: str) -> str:
     return f'<p class="tw-measurement-note">{escape(note)}</p>'
 
 
-def _in_words(found: re.Match[str]) -> str:
+def _in_words(match: re.Match[str]) -> str:
     return (
-        f"times vary from run to run: the middle 60 % of runs span {found[1]} % of the median. "
+        f"times vary from run to run: the middle 60 % of runs span {match[1]} % of the median. "
         "Ignore smaller differences between rows."
     )
 
@@ -277,13 +277,13 @@ def _measured(
     spreads: bool,
     origin: str | None = None,
 ) -> Iterator[_Values]:
-    """The medians of ``recorded`` or ``here`` and, with ``spreads``, how far their times lie apart, in %."""
-    every = [row.get(name) for row in rows]
-    titles = [_spread(times) if times else None for times in every]
-    yield _times(name, [times["median"] if times else None for times in every], titles, marks, origin)
+    """The medians of ``recorded`` or ``here`` and, with ``spreads``, their spread in %."""
+    all_times = [row.get(name) for row in rows]
+    titles = [_spread(times) if times else None for times in all_times]
+    yield _times(name, [times["median"] if times else None for times in all_times], titles, marks, origin)
     if spreads:
         label = "spread" if name == "recorded" else "spread here"
-        distances = [_rounded(100 * _distance(times), 2) if times else None for times in every]
+        distances = [_rounded(100 * _distance(times), 2) if times else None for times in all_times]
         yield Column(label, "%", "right"), distances
 
 
@@ -294,7 +294,7 @@ def _times(
     marks: Sequence[str],
     origin: str | None = None,
 ) -> _Values:
-    """Times in the unit that fits their median."""
+    """Times in a unit that suits their median."""
     known = sorted(value for value in values if value is not None)
     middle = known[len(known) // 2] if known else 0.0
     unit, scale = next((pair for pair in reversed(_UNITS) if middle >= pair[1]), _UNITS[0])

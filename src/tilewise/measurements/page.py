@@ -1,7 +1,7 @@
-"""The page of all measurements: every row of every record, what was predicted of it, and other devices.
+"""The page of all measurements: every row of every record, its bound, and other devices.
 
-In: the lessons' measurements, the archive and its predictions. Out: fragments of HTML for a page at the
-site's root; the site's script makes their tables sortable. Nothing is run here.
+In: the lessons' measurements, the archive and its predictions. Out: HTML fragments for a page at the site's
+root; the site's script makes their tables sortable. Nothing is run here.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from tilewise.models.devices import DEVICES, device
 from tilewise.outputs.table import Column, Table, number
 
 FRAGMENTS = ("all", "provenance", "comparison", "devices")
-"""What ``fragment`` makes, besides ``MISS`` with an experiment's name behind it."""
+"""Names for ``fragment``, besides ``MISS`` followed by an experiment's name."""
 MISS = "miss_"
-"""Begins the name of a sentence on an experiment's prediction and what came of it."""
+"""The prefix for a sentence on an experiment's prediction and its outcome."""
 HEADS = (
     ("variant", ""), ("recorded", "µs"), ("bound", "µs"), ("recorded - bound", "µs"),
     ("bound / recorded", "%"), ("simulated", ""), ("counted", ""),
@@ -42,7 +42,7 @@ HEADS = (
 
 @dataclass(frozen=True)
 class Lessons:
-    """What the page knows of the course."""
+    """What the page needs from the course."""
 
     measured: Mapping[str, Sequence[Measurement]]
     """The measurements of each lesson, by its id, in reading order."""
@@ -51,16 +51,20 @@ class Lessons:
     """The URLs of their pages, relative to the site's root."""
 
     def every(self) -> Iterator[tuple[str, Measurement]]:
-        """Each measurement after its lesson's id."""
-        return ((lesson, made) for lesson, several in self.measured.items() for made in several)
+        """Each measurement with its lesson's id."""
+        return (
+            (lesson, measurement)
+            for lesson, measurements in self.measured.items()
+            for measurement in measurements
+        )
 
     def simulated(self) -> dict[tuple[str, str], tuple[Mapping[str, Any], Mapping[str, float] | None]]:
-        """The size at which was counted and the counts, by experiment and variant."""
+        """The size of the simulated case and its counts, by experiment and variant."""
         return {
-            (made.name, row["variant"]): (made.count_case, row["simulated"])
-            for _, made in self.every()
-            for row in made.rows
-            if made.count_case is not None and row.get("simulated")
+            (measurement.name, row["variant"]): (measurement.count_case, row["simulated"])
+            for _, measurement in self.every()
+            for row in measurement.rows
+            if measurement.count_case is not None and row.get("simulated")
         }
 
 
@@ -71,21 +75,21 @@ class Line:
     lesson: str
     experiment: str
     row: Row
-    """The recorded row; of what was only simulated, one without times."""
+    """The recorded row; one without times if it was only simulated."""
     counts: Mapping[str, tuple[float | None, float | None]]
-    """What the simulator and the hardware's counters say at this case, by the names of ``COUNTS``."""
+    """The simulator's and the hardware's counts for this case, by the names of ``COUNTS``."""
     count: str
-    """The count that the table shows: the first of the lesson's own that is there; empty for none."""
+    """The count that the table shows: the first available of the lesson's own; empty for none."""
     predicted_us: float | None = None
     """The bound."""
     record: Record | None = None
-    """The row's record; None where nothing is recorded."""
+    """The row's record; None if nothing is recorded."""
     stale: bool = False
-    """Whether what was measured has changed since."""
+    """Whether the measured code has changed since."""
 
     @property
     def device(self) -> str:
-        """The device that it was recorded on; empty where nothing is recorded."""
+        """The device that it was recorded on; empty if nothing is recorded."""
         return str(self.record.provenance["device"]) if self.record else ""
 
     @property
@@ -95,37 +99,37 @@ class Line:
 
 
 def lines(lessons: Lessons, archive: Archive) -> Iterator[Line]:
-    """Every row: of each record on each device, and what was simulated of experiments without one.
+    """Every row of every record, and the simulated rows of experiments without a record.
 
     Raises:
-        RecordError: a record cannot be believed.
+        RecordError: a record is malformed.
     """
     simulated = lessons.simulated()
-    stale = {(made.name, *each) for _, made in lessons.every() for each in made.outdated}
-    place = {made.name: lesson for lesson, made in lessons.every()}
-    wanted = {made.name: made.counts for _, made in lessons.every()}
+    stale = {(measurement.name, *row) for _, measurement in lessons.every() for row in measurement.outdated}
+    place = {measurement.name: lesson for lesson, measurement in lessons.every()}
+    wanted = {measurement.name: measurement.counts for _, measurement in lessons.every()}
     order = list(place)
     known = [record for record in archive.records() if record.experiment in place]
     known.sort(key=lambda record: order.index(record.experiment))
     for record in known:
         for row in record.rows:
-            case, found = simulated.get((record.experiment, row.variant), ({}, None))
-            counts = _counts(found if dict(case) == dict(row.case) else None, row.counters)
-            least = bound_of(row, record)
+            case, counts_by_name = simulated.get((record.experiment, row.variant), ({}, None))
+            counts = _counts(counts_by_name if dict(case) == dict(row.case) else None, row.counters)
+            lower_bound = bound_of(row, record)
             yield Line(
                 lesson=record.lesson,
                 experiment=record.experiment,
                 row=row,
-                predicted_us=least.time_us if least and row.median else None,
+                predicted_us=lower_bound.time_us if lower_bound and row.median else None,
                 counts=counts,
                 count=_chosen(counts, wanted[record.experiment]),
                 record=record,
                 stale=(record.experiment, record.provenance["device"], row.variant) in stale,
             )
     recorded = {record.experiment for record in known}
-    for (experiment, variant), (case, found) in simulated.items():
+    for (experiment, variant), (case, counts_by_name) in simulated.items():
         if experiment not in recorded:
-            counts = _counts(found, None)
+            counts = _counts(counts_by_name, None)
             row = Row(variant, "variant", case)
             yield Line(place[experiment], experiment, row, counts, _chosen(counts, wanted[experiment]))
 
@@ -142,10 +146,10 @@ def _chosen(counts: Mapping[str, tuple[float | None, float | None]], wanted: Seq
 
 
 def fragment(name: str, lessons: Lessons, archive: Archive) -> str:
-    """One of ``FRAGMENTS``, or one with ``MISS``, as HTML without blank lines.
+    """One of ``FRAGMENTS``, or ``MISS`` followed by an experiment, as HTML without blank lines.
 
     Raises:
-        KeyError: an experiment with ``MISS`` was not predicted, or not recorded since.
+        KeyError: the experiment after ``MISS`` was not predicted, or not recorded since.
     """
     if name.startswith(MISS):
         return escape(comparison.facts(archive, name.removeprefix(MISS)))
@@ -155,23 +159,23 @@ def fragment(name: str, lessons: Lessons, archive: Archive) -> str:
         return _provenance_lists(archive)
     if name == "comparison":
         return comparison.fragment(archive)
-    found = sorted(lines(lessons, archive), key=lambda line: list(lessons.titles).index(line.lesson))
-    return _table(found, lessons, _own(found, archive))
+    all_lines = sorted(lines(lessons, archive), key=lambda line: list(lessons.titles).index(line.lesson))
+    return _table(all_lines, lessons, _own(all_lines, archive))
 
 
-def _own(found: Sequence[Line], archive: Archive) -> str:
-    """The name of the course's own device; empty where nothing is recorded."""
-    devices = dict.fromkeys(line.device for line in found if line.record)
+def _own(all_lines: Sequence[Line], archive: Archive) -> str:
+    """The name of the course's own device; empty if nothing is recorded."""
+    devices = dict.fromkeys(line.device for line in all_lines if line.record)
     return next((name for name in devices if device_slug(name) == archive.home), next(iter(devices), ""))
 
 
-def _table(found: Sequence[Line], lessons: Lessons, own: str) -> str:
-    """The table of all rows, a ``tbody`` for each lesson; without the site's script all rows show.
+def _table(all_lines: Sequence[Line], lessons: Lessons, own: str) -> str:
+    """The table of all rows, with one ``tbody`` per lesson; without the site's script it shows all rows.
 
     Args:
-        found: its lines, those of a lesson side by side.
-        lessons: what their lessons are called and where their pages are.
-        own: the device whose rows are shown first; the others by the reader's choice.
+        all_lines: its lines, grouped by lesson.
+        lessons: titles and URLs of the lessons.
+        own: the device whose rows are shown until the reader chooses another.
     """
     heads = ""
     for name, unit in HEADS:
@@ -179,13 +183,13 @@ def _table(found: Sequence[Line], lessons: Lessons, own: str) -> str:
         heads += f'<th scope="col" class="tw-{"right" if heads else "left"}">{name}{shown}</th>'
     named: set[str] = set()
     bodies = []
-    for lesson, several in groupby(found, lambda line: line.lesson):
+    for lesson, lesson_lines in groupby(all_lines, lambda line: line.lesson):
         title, url = escape(lessons.titles[lesson]), escape(f"../{lessons.urls[lesson]}")
         bodies.append(
             f'<tbody data-group="{title}"><tr class="tw-group"><th colspan="{len(HEADS)}" scope="rowgroup">'
             f'<span class="tw-stay"><a href="{url}">{title}</a></span></th></tr>'
         )
-        for line in several:
+        for line in lesson_lines:
             anchor = "" if line.experiment in named else f' id="{escape(line.experiment)}"'
             named.add(line.experiment)
             place = f'<a class="tw-row-lesson" href="{url}">{title}</a>'
@@ -195,8 +199,8 @@ def _table(found: Sequence[Line], lessons: Lessons, own: str) -> str:
             )
         bodies.append("</tbody>")
     chosen = f' data-first-device="{escape(own)}"' if own else ""
-    if found:  # one lesson at a time, until the reader asks for more
-        chosen += f' data-first-lesson="{escape(lessons.titles[found[0].lesson])}"'
+    if all_lines:  # one lesson until the reader chooses more
+        chosen += f' data-first-lesson="{escape(lessons.titles[all_lines[0].lesson])}"'
     return "\n".join([
         '<div class="tw-search-in" data-search="measurements">',
         '<div class="tw-table tw-all-rows" tabindex="0" role="group" aria-label="All measurements">',
@@ -206,7 +210,7 @@ def _table(found: Sequence[Line], lessons: Lessons, own: str) -> str:
 
 
 def _head(line: Line, own: str, url: str, place: str) -> str:
-    """The first cell: the variant over its experiment and size, a fold with facts, and its lesson."""
+    """The first cell: the variant above its experiment and size, a fold with facts, and its lesson."""
     size = case_text(line.row.case)
     of = escape(f"{line.experiment}{', ' if size else ''}{size}")
     key = escape(f"{line.row.variant} {line.experiment} {size}")
@@ -218,7 +222,7 @@ def _head(line: Line, own: str, url: str, place: str) -> str:
 
 
 def _tag(line: Line, own: str) -> str:
-    """What sets a row apart: a library's, another device's, or not recorded."""
+    """A row's tags: a library, another device, not recorded."""
     words = ["library"] if line.row.role == "library" else []
     if line.record is None:
         words.append("not recorded")
@@ -261,7 +265,7 @@ def _cells(line: Line) -> Iterator[str]:
 
 
 def _cell(value: float | None, mark: str = "", shown: str = "") -> str:
-    """A cell with a number to sort by, empty without one; ``shown`` is the number as HTML."""
+    """A cell with a number to sort by; empty without one. ``shown`` is the number as HTML."""
     if value is None:
         return '<td class="tw-right"></td>'
     role = f' data-mark="{mark}"' if mark else ""
@@ -269,7 +273,7 @@ def _cell(value: float | None, mark: str = "", shown: str = "") -> str:
 
 
 def _short(value: float) -> str:
-    """A number with four digits, or all of those before the point."""
+    """A number with four digits, or all digits before the decimal point."""
     return number(int(value)) if value == int(value) else number(float(f"{value:.4g}"))
 
 
@@ -297,17 +301,17 @@ def _devices() -> str:
     ]
     rows = [
         [
-            *(one.name, one.sms, one.boost_mhz, one.memory_gb, one.memory_gb_per_s, one.l2_mb),
-            *(one.peak_tflop_per_s.get(kind) for kind in kinds.values()),
-            one.source,
+            *(entry.name, entry.sms, entry.boost_mhz, entry.memory_gb, entry.memory_gb_per_s, entry.l2_mb),
+            *(entry.peak_tflop_per_s.get(kind) for kind in kinds.values()),
+            entry.source,
         ]
-        for one in DEVICES
+        for entry in DEVICES
     ]
     return Table(columns, rows).html()
 
 
 def record_files(root: Path) -> Iterator[tuple[str, Path]]:
-    """Records and predictions that the site publishes: path relative to its root, and file."""
+    """Records and predictions that the site publishes, as a path relative to its root and a file."""
     for path in sorted((root / "measurements").glob("*/*.json")):
         yield path.relative_to(root).as_posix(), path
     for path in sorted((root / "predictions").glob("*.json")):

@@ -1,7 +1,7 @@
-"""Pending: what no machine has a current record of, and what a page may therefore show as it was before.
+"""Pending: what has no current record on any machine, so that pages may show an old one.
 
-In: ``pending.json`` beside the records. Out: an entry for each experiment and text that it lists. Only
-``tilewise record --pending`` writes it; a release refuses whatever it lists.
+In: ``pending.json`` next to the records. Out: an entry for each experiment and text that it lists. Only
+``tilewise record --pending`` writes it; a release rejects a nonempty list.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tilewise.measurements.record import (
 )
 
 SCHEMA = 1
-"""The version of the form of the list."""
+"""The version of the list's format."""
 COMMAND = "tilewise record --pending"
-"""Writes the list."""
+"""The command that writes the list."""
 RELEASE = "TILEWISE_RELEASE"
-"""The environment variable with which a build and a check refuse what the list says is pending."""
+"""The environment variable with which a build and a check reject pending entries."""
 
 
 @dataclass(frozen=True)
@@ -36,46 +36,46 @@ class Entry:
 
     lesson: str
     date: str
-    """The date of the record that is shown instead; empty where there is none."""
+    """The date of the record that is shown instead; empty if there is none."""
     commit: str
-    """The commit that last changed that record's file; empty where there is none, or no git."""
+    """The commit that last changed that record's file; empty without a record or git."""
 
     @property
     def version(self) -> str:
-        """What was measured, for a reader."""
+        """The measured version, for readers."""
         return "an earlier version of the code" + (f" (commit {self.commit})" if self.commit else "")
 
     def of_times(self, old: Iterable[str], new: Iterable[str], all_old: bool) -> str:
-        """What a page says of recorded times.
+        """The page's sentence on stale times.
 
         Args:
-            old: the variants whose times are shown and are no longer current.
-            new: those that have no times.
-            all_old: whether no time that is shown is current.
+            old: the variants with stale times.
+            new: the variants without times.
+            all_old: whether all times shown are stale.
         """
-        whose, unmeasured = ", ".join(old), ", ".join(new)
-        if not whose:
+        outdated, unmeasured = ", ".join(old), ", ".join(new)
+        if not outdated:
             return f"Not measured yet: {unmeasured}." if unmeasured else "Not measured yet."
-        which = "These times were" if all_old else f"The times of {whose} were"
+        which = "These times were" if all_old else f"The times of {outdated} were"
         rest = f" Not measured yet: {unmeasured}." if unmeasured else ""
         return f"{which} measured on {self.version}. A new measurement is pending.{rest}"
 
 
 def text_name(lesson: str, name: str) -> str:
-    """How the list names what a cell printed: as its record's file, without the ending."""
+    """A text record's name in the list: that of its file, without the ending."""
     return f"{lesson.replace('/', '.')}.{name}"
 
 
 def pending_path(archive: Archive) -> Path:
-    """Where the list lies, or would lie."""
+    """The path of the list, existing or not."""
     return archive.folder / "pending.json"
 
 
 def read_pending(archive: Archive) -> dict[str, Entry]:
-    """The list by name; empty where there is none.
+    """The list by name; empty if the file is missing.
 
     Raises:
-        RecordError: it is broken, of another form, or edited by hand.
+        RecordError: it is malformed, in another format, or edited by hand.
     """
     path = pending_path(archive)
     form = {"schema": SCHEMA, "kind": "pending"}
@@ -90,14 +90,14 @@ def read_pending(archive: Archive) -> dict[str, Entry]:
 
 
 def write_pending(entries: Mapping[str, Entry], archive: Archive) -> None:
-    """Write the list, whole or not at all."""
+    """Write the list atomically."""
     listed = {name: asdict(entries[name]) for name in sorted(entries)}
     body = {"schema": SCHEMA, "kind": "pending", "pending": listed}
     write_whole({**body, "checksum": checksum(body)}, pending_path(archive))
 
 
 def entry_of(lesson: str, record: Record | TextRecord | None, commit: str) -> Entry:
-    """The entry of what has no current record.
+    """The entry of an experiment or a text without a current record.
 
     Args:
         lesson: its lesson's id.
@@ -108,23 +108,23 @@ def entry_of(lesson: str, record: Record | TextRecord | None, commit: str) -> En
 
 
 def list_faults(
-    archive: Archive, listed: Mapping[str, Entry], found: Mapping[str, bool], unseen: Container[str]
+    archive: Archive, listed: Mapping[str, Entry], is_current: Mapping[str, bool], unseen: Container[str]
 ) -> Iterator[LessonError]:
-    """What is wrong with the list.
+    """The faults of the list.
 
     Args:
-        archive: whose list it is.
+        archive: the records and their list.
         listed: the list.
-        found: by name, whether an experiment or a text of the lessons has a current record.
-        unseen: the ids of lessons that were not looked at.
+        is_current: by name, whether an experiment or a text of the lessons has a current record.
+        unseen: the ids of lessons that were not checked.
     """
     path = archive.shown(pending_path(archive))
     for name, entry in listed.items():
         if entry.lesson in unseen:
             continue
-        if name not in found:
+        if name not in is_current:
             message = f"{name} is listed, but {entry.lesson} neither measures nor prints it."
-        elif found[name]:
+        elif is_current[name]:
             message = f"{name} is listed, but it has a current record."
         elif refused():
             message = f"{name} is pending, and a release may have no pending measurements."
@@ -136,5 +136,5 @@ def list_faults(
 
 
 def refused() -> bool:
-    """Whether what is pending is refused, as in the build of a release."""
+    """Whether pending entries are rejected, as in the build of a release."""
     return os.environ.get(RELEASE, "") not in ("", "0")

@@ -1,7 +1,7 @@
-"""Predictions: what recorded rows ought to take on a second device, written before that was recorded.
+"""Predictions: the times of recorded rows on a second device, written before it was recorded.
 
-In: the file of a prediction. Out: a ``Prediction``, to be held against what came out. Predictions are no
-longer made; their rows follow the keys and labels of the records, and no figure of theirs ever changes.
+In: a prediction's file. Out: a ``Prediction`` to compare with the record. There are no new predictions; the
+rows follow the keys and labels of the records, and their figures never change.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Any
 from tilewise.measurements.record import checksum, read_sealed, write_whole
 
 SCHEMA = 1
-"""The version of the form of a prediction."""
+"""The version of the format of a prediction."""
 FOLDER = "predictions"
-"""Where predictions are, under the lessons' folder."""
+"""The folder of predictions, in the lessons' folder."""
 
 Moved = dict[tuple[str, str, str], tuple[str, str]]
-"""By experiment, label and key of a row, the label and the key that it has now."""
+"""A row's current label and key by its experiment, old label and old key."""
 
 
 @dataclass(frozen=True)
 class PredictedRow:
-    """One row of a record, carried over to another device."""
+    """One row of a record, predicted for another device."""
 
     experiment: str
     lesson: str
@@ -35,44 +35,44 @@ class PredictedRow:
     recorded_us: float
     """The median on the recorded device, in microseconds."""
     predicted_us: float
-    """The time predicted on the other, in microseconds."""
+    """The time predicted for the other device, in microseconds."""
     ratio: float
-    """Recorded over predicted."""
+    """Recorded over predicted time."""
     launch_us: float
-    """The launch's part of the recorded time."""
+    """The launch overhead in the recorded time."""
     memory_us: float
-    """The memory's part of the recorded time."""
+    """The memory time in the recorded time."""
     rest_us: float
-    """What is left of the recorded time."""
+    """The rest of the recorded time."""
     waits_for: str
     """The largest of the three: ``launch``, ``memory`` or ``chip``."""
     changes: bool
-    """Whether the row is said to change."""
+    """Whether the row is predicted to change."""
     date: str = ""
-    """The day on which it was added; empty for the day of the whole prediction."""
+    """The day on which it was added; empty if that is the prediction's."""
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What the models say of a device beforehand."""
+    """What the models predicted for a device."""
 
     device: str
-    """The device, by the device table's short name."""
+    """The device's short name in the device table."""
     recorded_on: str
     """The device of the records, as its driver names it."""
     date: str
     """The day on which it was written."""
     tolerance: float
-    """How far a time may be off, as a share of the predicted one."""
+    """The tolerance of a time, as a fraction of the predicted one."""
     memory_ratio: float
-    """Stated bandwidth over that of the recorded device."""
+    """Peak bandwidth over that of the recorded device."""
     chip_ratio: float
-    """SMs times stated clock over those of the recorded device."""
+    """SMs times boost clock over those of the recorded device."""
     rows: tuple[PredictedRow, ...]
     """Every timed row, by experiment, in the record's order."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The prediction as JSON holds it, checksum included."""
+        """The prediction as in JSON, with its checksum."""
         body = {"schema": SCHEMA, "kind": "prediction", **asdict(self)}
         body["rows"] = [
             {name: value for name, value in row.items() if name != "date" or value} for row in body["rows"]
@@ -81,25 +81,25 @@ class Prediction:
         return body
 
 
-def renewed(made: Prediction, moved: Moved) -> Prediction:
-    """A prediction with the labels and keys that rows have now."""
+def renewed(prediction: Prediction, moved: Moved) -> Prediction:
+    """A prediction with the current labels and keys of its rows."""
     rows = []
-    for row in made.rows:
+    for row in prediction.rows:
         label, key = moved.get((row.experiment, row.variant, row.key), (row.variant, row.key))
         rows.append(replace(row, variant=label, key=key))
-    return replace(made, rows=tuple(rows))
+    return replace(prediction, rows=tuple(rows))
 
 
-def write_prediction(made: Prediction, path: Path) -> None:
-    """Write a prediction whole or not at all."""
-    write_whole(made.to_dict(), path)
+def write_prediction(prediction: Prediction, path: Path) -> None:
+    """Write a prediction atomically."""
+    write_whole(prediction.to_dict(), path)
 
 
 def read_prediction(path: Path, shown: str | None = None) -> Prediction:
     """Read and check a prediction.
 
     Raises:
-        RecordError: no JSON, another form, or a checksum that does not fit.
+        RecordError: invalid JSON, another format, or a wrong checksum.
     """
     again = "Take the file back as it was committed: a prediction is made once, beforehand."
     form = {"schema": SCHEMA, "kind": "prediction"}

@@ -1,7 +1,7 @@
 """Problems: what can go wrong with a GPU while an experiment is recorded, with a repair.
 
-In: an exception, or the states that were read beside the timing. Out: a ``GpuProblem``. Nothing is recorded
-of an experiment that met one; its old record stays.
+In: an exception, or the GPU's states during the timing. Out: a ``GpuProblem``. An experiment with a problem
+is not recorded and keeps its old record.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tilewise.errors import LessonError
 from tilewise.gpu.device import POWER_CAP, State
 
 CLOCK_FELL = 0.93
-"""A clock below this share of its value before the timing has fallen."""
+"""A clock below this fraction of its value before the timing has fallen."""
 KEPT = "The old record is kept."
 
 _MEMORY_FULL = re.compile(r"OutOfMemory|MemoryAllocation|out of memory", re.IGNORECASE)
@@ -25,7 +25,7 @@ class GpuProblem(Exception):  # noqa: N818 - with what to do
     Args:
         message: what happened, in a sentence or two.
         repair: what to do.
-        stop: whether nothing more can be recorded in this process.
+        stop: whether this process can record nothing more.
     """
 
     def __init__(self, message: str, repair: str = "", stop: bool = False) -> None:
@@ -34,7 +34,7 @@ class GpuProblem(Exception):  # noqa: N818 - with what to do
 
 
 class RecordingStopped(BaseException):
-    """Ends a run whose process can use its GPU no longer; no cell of a lesson may swallow it.
+    """Ends a run whose process can no longer use its GPU; not to be caught by a lesson's cell.
 
     Args:
         fault: what to report.
@@ -46,7 +46,7 @@ class RecordingStopped(BaseException):
 
 
 def explain(error: BaseException) -> GpuProblem:
-    """What an exception during recording means."""
+    """The problem behind an exception during recording."""
     if isinstance(error, GpuProblem):
         return error
     message = f"{type(error).__name__}: {' '.join(str(error).split())}"
@@ -66,24 +66,24 @@ def explain(error: BaseException) -> GpuProblem:
 
 
 def other_processes_problem(count: int, where: str) -> GpuProblem | None:
-    """The problem of other processes that compute on the GPU at a case; None where there are none."""
+    """The problem of other processes that compute on the GPU; None if there are none."""
     if not count:
         return None
-    who = "another process computes" if count == 1 else f"{count} other processes compute"
+    others = "another process computes" if count == 1 else f"{count} other processes compute"
     return GpuProblem(
-        f"{who} on this GPU at {where}: its times would be those of both. {KEPT}",
+        f"{others} on this GPU at {where}: its times would be those of both. {KEPT}",
         "nvidia-smi lists them. Wait until they end, or choose another GPU by CUDA_VISIBLE_DEVICES.",
     )
 
 
 def clock_problem(before: State, during: State, where: str) -> GpuProblem | None:
-    """The problem of a clock that was held down during the timing; None where it was not.
+    """The problem of a clock that was throttled during the timing; None if it was not.
 
-    A power cap is no problem: large GEMMs run at it on a healthy device, and the record says so.
+    The power cap is no problem: large GEMMs reach it on a healthy device, and the record says so.
 
     Args:
         before: the state under load right before.
-        during: the state with the lowest clock meanwhile.
+        during: the state with the lowest clock.
         where: the case.
     """
     causes = [cause for cause in during.throttled_by if cause != POWER_CAP]
@@ -99,7 +99,7 @@ def clock_problem(before: State, during: State, where: str) -> GpuProblem | None
 
 
 def clock_fell(before: State, during: State) -> bool:
-    """Whether the SM clock fell noticeably; False where it could not be read."""
+    """Whether the SM clock fell noticeably; False if it could not be read."""
     if not before.sm_clock_mhz or not during.sm_clock_mhz:
         return False
     return during.sm_clock_mhz < CLOCK_FELL * before.sm_clock_mhz

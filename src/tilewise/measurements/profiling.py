@@ -1,8 +1,8 @@
 """Profiles for text records: calls of a lesson's cell under Nsight Compute, in a child process.
 
-In: a lesson, the name of one of its ``record="..."`` cells, and what that cell wants profiled. Out: metrics
-of each call. The child plays the lesson up to the same cell, where ``profiled`` opens the profiler's range
-around each call instead of starting the tool once more; a marker kernel says where a call begins.
+In: a lesson, the name of one of its ``record="..."`` cells, and the calls to profile. Out: metrics of each
+call. The child runs the lesson up to the same cell, where ``profiled`` opens the profiler's range around each
+call instead of starting the tool again; a marker kernel separates the calls.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tilewise.measurements.readings import Numbers, printed
 from tilewise.outputs.table import Cell
 
 TIME_LIMIT_S = 240
-"""How long the child may take."""
+"""The child's time limit."""
 MARKER = "tilewise_marker"
 """The kernel that is launched before each call."""
 STALLED = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
@@ -47,7 +47,7 @@ STALLS = (
     "misc",
     "imc_miss",
 )
-"""Reasons why a warp does not issue, as Nsight Compute names them on Hopper; ``selected`` is none."""
+"""Nsight Compute's warp states on Hopper: all are stall reasons except ``selected``."""
 LIMITS = (
     "gpu__time_duration.sum",
     "launch__registers_per_thread",
@@ -64,7 +64,7 @@ LIMITS = (
     f"l1tex__throughput{PEAK}active",
     "l1tex__t_sector_hit_rate.pct",
 )
-"""Time, and how busy each level of memory is."""
+"""Time, and the utilisation of each memory level."""
 WORK = (
     "smsp__inst_executed.sum",
     f"smsp__issue_active{PEAK}active",
@@ -84,27 +84,27 @@ WORK = (
     "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
     *(STALLED.format(reason) for reason in STALLS),
 )
-"""Instructions, pipes, wavefronts, and why warps do not issue."""
+"""Instructions, pipes, wavefronts and stall reasons."""
 ALL = (*LIMITS, *WORK)
-"""What a profile of a compute-bound kernel takes."""
+"""The metrics for a compute-bound kernel."""
 
 Calls = Mapping[str, Callable[[], Any]]
 
 
 class ProfileOver(BaseException):
-    """Ends the child once its calls are profiled; no cell of a lesson may swallow it."""
+    """Ends the child after profiling; not an ``Exception``, so that no cell of a lesson swallows it."""
 
 
 @dataclass(frozen=True)
 class Profile:
-    """What Nsight Compute says of one call."""
+    """Nsight Compute's metrics for one call."""
 
     label: str
     kernel: str
     """The kernel that took longest."""
     kernels: int
     values: Mapping[str, float]
-    """Metrics of that kernel by Nsight Compute's names; NaN where it has none."""
+    """Metrics of that kernel by Nsight Compute's names; NaN if missing."""
 
 
 _CHILD: ContextVar[Path | None] = ContextVar("tilewise_profile_child", default=None)
@@ -112,7 +112,7 @@ _CHILD: ContextVar[Path | None] = ContextVar("tilewise_profile_child", default=N
 
 @contextmanager
 def observing(labels: Path) -> Iterator[None]:
-    """Let ``profiled`` launch its calls and write their labels, for the length of a ``with`` block."""
+    """Let ``profiled`` launch its calls and write their labels inside a ``with`` block."""
     token = _CHILD.set(labels)
     try:
         yield
@@ -123,19 +123,19 @@ def observing(labels: Path) -> Iterator[None]:
 def profiled(
     lesson: str, record: str, make_calls: Callable[[], Calls], metrics: Sequence[str] = ALL
 ) -> list[Profile]:
-    """Profile calls of the cell that calls this.
+    """Profile calls of the calling cell.
 
     Args:
         lesson: the lesson's id.
         record: the ``record="..."`` of the cell.
-        make_calls: makes, by label, functions of no arguments that enqueue work; called in the child alone.
+        make_calls: returns functions without arguments that enqueue work, by label; runs only in the child.
         metrics: Nsight Compute's names.
 
     Returns:
-        A profile of each call, in order, of the kernel that took longest in it.
+        A profile of the longest kernel of each call, in order.
 
     Raises:
-        ValueError: Nsight Compute is missing, failed, or saw other calls; the message is what it said.
+        ValueError: Nsight Compute is missing, failed, or saw other calls; with its message.
     """
     if (labels_file := _CHILD.get()) is not None:
         calls = make_calls()
@@ -155,7 +155,7 @@ def profiled(
 
 
 def _launch(calls: Iterable[Callable[[], Any]]) -> None:
-    """Run each call once unobserved, so that nothing is compiled later, and once observed."""
+    """Run each call once outside the profiler's range, to compile everything, and once inside it."""
     import cupy
 
     source = f'extern "C" __global__ void {MARKER}() {{}}'
@@ -175,12 +175,12 @@ def by_call(
     launches: Sequence[tuple[str, Mapping[str, float]]],
     metrics: Sequence[str] = ALL,
 ) -> list[Profile]:
-    """Launches, cut at the marker, as profiles.
+    """Profiles from launches, split at the marker.
 
     Args:
         labels: the calls, in order.
         launches: for each launch in order the kernel's name and its metrics.
-        metrics: which of them to keep.
+        metrics: the ones to keep.
 
     Raises:
         ValueError: there are more or fewer calls than labels, or a call launched nothing.
@@ -193,41 +193,45 @@ def by_call(
             groups[-1].append((name, values))
     if len(groups) != len(labels):
         raise ValueError(f"{len(labels)} calls were to be profiled and Nsight Compute saw {len(groups)}.")
-    found = []
+    profiles = []
     for label, group in zip(labels, groups, strict=True):
         if not group:
             raise ValueError(f'the call "{label}" launched no kernel.')
-        name, values = max(group, key=lambda one: one[1].get("gpu__time_duration.sum", 0.0))
-        kept = {metric: values.get(metric, math.nan) for metric in metrics}
-        found.append(Profile(label, name, len(group), kept))
-    return found
+        name, values = max(group, key=lambda launch: launch[1].get("gpu__time_duration.sum", 0.0))
+        chosen = {metric: values.get(metric, math.nan) for metric in metrics}
+        profiles.append(Profile(label, name, len(group), chosen))
+    return profiles
 
 
 def table_of(profiles: Sequence[Profile]) -> str:
-    """Profiles as text: a line for each call and its kernel, then a line for each metric, by `` | ``."""
+    """Profiles as text: a line per call and its kernel, then a line per metric, separated by `` | ``."""
     kernels = [
-        f"profile of {one.label}: {one.kernels} kernels, longest {one.kernel[:80]}" for one in profiles
+        f"profile of {profile.label}: {profile.kernels} kernels, longest {profile.kernel[:80]}"
+        for profile in profiles
     ]
-    head = f"metric | {' | '.join(one.label for one in profiles)}"
+    head = f"metric | {' | '.join(profile.label for profile in profiles)}"
     metrics = list(profiles[0].values) if profiles else []
-    rows = [f"{name} | {' | '.join(format(one.values[name], '.8g') for one in profiles)}" for name in metrics]
+    rows = [
+        f"{name} | {' | '.join(format(profile.values[name], '.8g') for profile in profiles)}"
+        for name in metrics
+    ]
     return "\n".join([*kernels, head, *rows])
 
 
 def read_table(text: str) -> dict[str, dict[str, float]]:
-    """What ``table_of`` wrote: metrics by label; empty where there is no table."""
+    """Metrics by label from the text of ``table_of``; empty without a table."""
     rows = [line.split(" | ") for line in text.splitlines() if " | " in line]
     if not rows:
         return {}
     labels = rows[0][1:]
     return {
-        label: {row[0]: float(row[1 + at]) for row in rows[1:] if len(row) == len(rows[0])}
-        for at, label in enumerate(labels)
+        label: {row[0]: float(row[1 + column]) for row in rows[1:] if len(row) == len(rows[0])}
+        for column, label in enumerate(labels)
     }
 
 
 class Profiles(dict[str, Numbers]):
-    """Metrics by label; a label that is missing has none."""
+    """Metrics by label; a missing label has no metrics."""
 
     def __missing__(self, label: str) -> Numbers:
         """No metrics."""
@@ -235,7 +239,7 @@ class Profiles(dict[str, Numbers]):
 
 
 def printed_profiles(lesson: str, name: str) -> Profiles:
-    """The profiles that a recorded cell printed by ``table_of``; NaN for each metric that is not recorded.
+    """The profiles that a recorded cell printed by ``table_of``; NaN for unrecorded metrics.
 
     Args:
         lesson: the lesson's id.
@@ -246,24 +250,24 @@ def printed_profiles(lesson: str, name: str) -> Profiles:
 
 
 def stall_fractions(values: Mapping[str, float]) -> Numbers:
-    """Of a warp's cycles, the fraction in each stall reason, ``selected`` included, from metrics."""
+    """The fraction of a warp's cycles in each stall reason, including ``selected``."""
     ratios = {reason: values.get(STALLED.format(reason), math.nan) for reason in STALLS}
-    here = {reason: ratio for reason, ratio in ratios.items() if math.isfinite(ratio)}
-    whole = sum(here.values())
-    return Numbers({reason: ratio / whole for reason, ratio in here.items()} if whole else {})
+    known = {reason: ratio for reason, ratio in ratios.items() if math.isfinite(ratio)}
+    total = sum(known.values())
+    return Numbers({reason: ratio / total for reason, ratio in known.items()} if total else {})
 
 
 SUMMARY = ("version", "tensor pipe", "issue slots", "most frequent stalls", "DRAM, MB")
 """The head of ``summary_rows``."""
 NO_STALL = ("selected", "not_selected")
-"""What ``STALLS`` lists although such a warp could issue."""
+"""Entries of ``STALLS`` in which the warp could issue."""
 
 
 def summary_rows(profiles: Mapping[str, Mapping[str, float]]) -> list[list[Any]]:
-    """For each profile what limits a kernel on tensor cores, below ``SUMMARY``; needs ``ALL``'s metrics.
+    """For each profile the limits of a tensor-core kernel, in ``SUMMARY``'s columns; needs ``ALL``'s metrics.
 
-    Bytes are those read from and written to DRAM. Stalls are the two most frequent, with their fractions of a
-    warp's cycles.
+    Bytes are those read from and written to DRAM. Stalls are the two most frequent, as fractions of a warp's
+    cycles.
     """
 
     def percent(value: float) -> str:

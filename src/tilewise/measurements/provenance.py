@@ -1,7 +1,7 @@
-"""Provenance: where, when and with what a measurement was taken, and nothing about whose machine it was.
+"""Provenance: where, when and with which versions a measurement was taken, without personal data.
 
-In: the GPU's state before and after, and the modules that took part. Out: a plain mapping for a record. No
-host name, user name, path or serial number gets in.
+In: the GPU's state, and the modules involved. Out: a plain mapping for a record, without host name, user
+name, path or serial number.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ _PACKAGES = ("cupy", "numpy", "torch", "triton", "numba")
 
 
 def versions() -> dict[str, str]:
-    """Versions of CUDA's parts and of those packages and libraries that have been loaded."""
-    found = {"python": ".".join(str(part) for part in sys.version_info[:3])}
+    """Versions of CUDA's components and of all loaded packages and libraries."""
+    result = {"python": ".".join(str(part) for part in sys.version_info[:3])}
     for name in _PACKAGES:
         if version := getattr(sys.modules.get(name), "__version__", None):
-            found[name] = str(version)
+            result[name] = str(version)
     if "cupy" in sys.modules:
-        found.update(_cuda_versions(sys.modules["cupy"]))
+        result.update(_cuda_versions(sys.modules["cupy"]))
     if "torch" in sys.modules:
-        found.update(_torch_versions(sys.modules["torch"]))
-    return dict(sorted(found.items()))
+        result.update(_torch_versions(sys.modules["torch"]))
+    return dict(sorted(result.items()))
 
 
 def _cuda_versions(cupy: Any) -> dict[str, str]:
-    found = {"cuda_runtime": _dotted(cupy.cuda.runtime.runtimeGetVersion())}
+    result = {"cuda_runtime": _dotted(cupy.cuda.runtime.runtimeGetVersion())}
     with suppress(AttributeError, RuntimeError):
-        found["nvrtc"] = ".".join(str(part) for part in cupy.cuda.nvrtc.getVersion())
+        result["nvrtc"] = ".".join(str(part) for part in cupy.cuda.nvrtc.getVersion())
     with suppress(ImportError, AttributeError):
         cub = importlib.import_module("cupy.cuda.cub").get_build_version()
-        found["cub"] = f"{cub // 100000}.{cub // 100 % 1000}.{cub % 100}"
+        result["cub"] = f"{cub // 100000}.{cub // 100 % 1000}.{cub % 100}"
     if cublas := cublas_lt.version():
-        found["cublas"] = cublas
-    return found
+        result["cublas"] = cublas
+    return result
 
 
 def _torch_versions(torch: Any) -> dict[str, str]:
@@ -51,10 +51,10 @@ def _torch_versions(torch: Any) -> dict[str, str]:
         cudnn = torch.backends.cudnn.version()
     except (AttributeError, RuntimeError):
         cudnn = None
-    found = {"torch_cuda": str(torch.version.cuda)} if getattr(torch.version, "cuda", None) else {}
+    result = {"torch_cuda": str(torch.version.cuda)} if getattr(torch.version, "cuda", None) else {}
     if cudnn:
-        found["cudnn"] = f"{cudnn // 10000}.{cudnn // 100 % 100}.{cudnn % 100}"
-    return found
+        result["cudnn"] = f"{cudnn // 10000}.{cudnn // 100 % 100}.{cudnn % 100}"
+    return result
 
 
 def _dotted(version: int) -> str:
@@ -68,14 +68,14 @@ def provenance(
     ceilings: Ceilings,
     notes: list[str],
 ) -> dict[str, Any]:
-    """What a record says about where it was taken.
+    """A record's provenance.
 
     Args:
         name: the device's name as its driver gives it.
-        properties: what CUDA says of the device.
-        now: clocks, power and heat, read right after the GPU was busy.
+        properties: CUDA's properties of the device.
+        now: clocks, power and temperature, read right after the GPU was busy.
         ceilings: what probes reached on the device.
-        notes: sentences about what was odd, e.g. a clock that fell.
+        notes: sentences on oddities, e.g. a clock that fell.
     """
     return {
         "device": name,
@@ -100,7 +100,7 @@ def provenance(
 
 
 def _units_at(name: str, sm_clock_mhz: float | None) -> dict[str, float]:
-    """What the units of a device in the device table do at a clock; empty where either is not known."""
+    """The peak rates of a device's units at a clock; empty if device or clock is unknown."""
     known = device(name)
     if known is None or not sm_clock_mhz:
         return {}

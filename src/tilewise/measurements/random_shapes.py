@@ -1,7 +1,7 @@
-"""What the page "Random shapes" shows: the functions of `tilewise.kernels` beside the libraries, worst first.
+"""The page "Random shapes": the functions of `tilewise.kernels` against libraries, worst first.
 
 In: the record that `python -m validation.random_shapes` commits. Out: Markdown by name, for
-``{{ hardware.random_shapes }}`` and the like. No number of the page is typed.
+``{{ hardware.random_shapes }}`` and the like. No number on the page is typed by hand.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from tilewise.measurements.validation_file import load
 from tilewise.outputs import Column, Table
 
 FILE = "random_shapes.json"
-"""The record, below `validation/records/`."""
+"""The record's file in `validation/records/`."""
 FORM = ("random_shapes", 1)
-"""What kind of record it is, and the version of its schema."""
+"""The kind of record, and the version of its schema."""
 LEAST = 0.85
 """The ratio below which a shape counts as slow."""
 TITLES = {
@@ -32,7 +32,7 @@ TITLES = {
     "sum": "sum",
     "transpose": "transpose",
 }
-"""Families, in the order of the page, by what they are called there."""
+"""The titles of families, in the order of the page."""
 _SHOWN = ("ratio", "device_us", "range_us", "best", "best_us", "host_us", "best_host_us", "error")
 
 Record = Mapping[str, Any]
@@ -55,12 +55,12 @@ def mean(rows: Rows) -> float:
 
 
 def _machine(record: Record) -> str:
-    one = record["machine"]
+    machine = record["machine"]
     return (
-        f"{one['name']}, driver {one['driver_version']}, SM clock {one['clocks.sm']} of "
-        f"{one['clocks.max.sm']} and memory clock {one['clocks.mem']} after the run; "
-        f"CUDA {one['cuda']}, PyTorch {one['torch']}, "
-        f"cuDNN {one['cudnn']}, CuPy {one['cupy']}; seed {record['seed']}; {one['date']}"
+        f"{machine['name']}, driver {machine['driver_version']}, SM clock {machine['clocks.sm']} of "
+        f"{machine['clocks.max.sm']} and memory clock {machine['clocks.mem']} after the run; "
+        f"CUDA {machine['cuda']}, PyTorch {machine['torch']}, "
+        f"cuDNN {machine['cudnn']}, CuPy {machine['cupy']}; seed {record['seed']}; {machine['date']}"
     )
 
 
@@ -84,7 +84,7 @@ def _summary(record: Record) -> str:
 
 
 def _tables(record: Record) -> str:
-    made = []
+    folds = []
     for family, rows in sorted(_families(record), key=lambda pair: mean(pair[1])):
         names = [name for name in rows[0] if name not in _SHOWN]
         columns: list[str | Column] = [
@@ -104,8 +104,8 @@ def _tables(record: Record) -> str:
             for row in sorted(rows, key=lambda row: row["ratio"])
         ]
         table = Table(columns, lines).html()
-        made.append(f"<details><summary>{escape(TITLES[family])}</summary>\n{table}\n</details>")
-    return "\n\n".join(made)
+        folds.append(f"<details><summary>{escape(TITLES[family])}</summary>\n{table}\n</details>")
+    return "\n\n".join(folds)
 
 
 def _families(record: Record) -> list[tuple[str, Rows]]:
@@ -117,7 +117,7 @@ FRAGMENTS: Mapping[str, Callable[[Record], str]] = {
     "random_machine": _machine,
     "random_tables": _tables,
 }
-"""What the page can show, by name."""
+"""The parts of the page, by name."""
 
 
 def fragment(name: str, project: Path) -> str:

@@ -1,7 +1,7 @@
-"""Readings: recorded numbers as lessons compute with them.
+"""Readings: recorded numbers for computations in lessons.
 
-In: a measurement, a record, or the text that a recorded cell printed. Out: numbers by key; one
-that nobody has recorded is NaN, so that a page without it can be made.
+In: a measurement, a record, or the text that a recorded cell printed. Out: numbers by key; NaN for one that
+is not recorded, so that its page can still be built.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Numbers(dict[Any, Any]):
 
 
 def recorded_us(row: Mapping[str, Any]) -> float:
-    """A row's median in microseconds: the recorded one, else the one timed here; NaN where there is none."""
+    """A row's median in microseconds: the recorded one, else the one timed here, else NaN."""
     times = row["recorded"] or row["here"]
     return times["median"] if times else math.nan
 
@@ -35,7 +35,7 @@ def medians_us(measurement: Measurement, *parameters: str) -> Numbers:
 
     Args:
         measurement: what ``measure`` returned.
-        parameters: names of parameters that tell the rows of a variant apart.
+        parameters: names of parameters that distinguish the rows of a variant.
 
     Returns:
         By variant or, with parameters, by a tuple of the variant and their values.
@@ -63,7 +63,7 @@ def rates(measurement: Measurement, flop: Callable[..., float]) -> Numbers:
 
 
 def step_times(names: Sequence[str], measured: Measurement | str) -> Numbers:
-    """What each step takes in microseconds: a run that ends with it takes so much longer than the one before.
+    """The time of each step in microseconds, as differences between runs that end with successive steps.
 
     Args:
         names: the steps' names, in order.
@@ -83,14 +83,14 @@ def step_times(names: Sequence[str], measured: Measurement | str) -> Numbers:
 
 
 def memory_latency_ns() -> float:
-    """Nanoseconds from one load of device memory to the next that needs it, as ``machine/chip`` recorded."""
+    """Nanoseconds from one load of device memory to the next dependent one, as ``machine/chip`` recorded."""
     loads = 65_536
     chased = f"one_thread_one_load_after_another.kilobytes_1048576_loads_{loads}"
     return 1000 * float(recorded(f"pointer_chase.{chased}.median")) / loads
 
 
 def two_digits(value: float) -> float:
-    """A number rounded to two significant digits, as a sentence has it."""
+    """A number rounded to two significant digits, for sentences."""
     return float(f"{value:.2g}")
 
 
@@ -99,8 +99,8 @@ def recorded(path: str, missing: Any = math.nan, device: str | None = None) -> A
 
     Args:
         path: spelt as in prose, ``experiment.variant.case.value``; ``archive`` lists the values.
-        missing: what to return where there is none.
-        device: the GPU whose record goes first, ``"NVIDIA H200"``; the page's where it is not given.
+        missing: returned if there is none.
+        device: the preferred GPU, e.g. ``"NVIDIA H200"``; by default the page's.
     """
     experiment, *names = path.split(".")
     value: Any = lookup(experiment, device=device)
@@ -110,32 +110,32 @@ def recorded(path: str, missing: Any = math.nan, device: str | None = None) -> A
 
 
 def printed(lesson: str, name: str, device: str | None = None) -> str:
-    """What a recorded cell printed; empty where it is not recorded.
+    """What a recorded cell printed; empty if it is not recorded.
 
     Args:
         lesson: the lesson's id.
         name: the cell's ``record="..."``.
-        device: the GPU whose record goes first, as in ``recorded``.
+        device: the preferred GPU, as in ``recorded``.
     """
     record = text_record(lesson, name, device=device)
     return record.text if record else ""
 
 
 def printed_rows(lesson: str, name: str, pattern: str, device: str | None = None) -> list[tuple[Any, ...]]:
-    """The groups of each match in what a recorded cell printed; those that are numbers as floats.
+    """The groups of each match in what a recorded cell printed, with numbers as ``int`` or ``float``.
 
     Args:
         lesson: the lesson's id.
         name: the cell's ``record="..."``.
         pattern: a regular expression; ``^`` and ``$`` match at each line.
-        device: the GPU whose record goes first, as in ``recorded``.
+        device: the preferred GPU, as in ``recorded``.
     """
     matches = re.finditer(pattern, printed(lesson, name, device), re.M)
     return [tuple(_number(group) for group in match.groups()) for match in matches]
 
 
 def printed_numbers(lesson: str, name: str, pattern: str, device: str | None = None) -> Numbers:
-    """The same as numbers by key: the last group is the number, the one before it, or several, the key."""
+    """The same as numbers by key: the last group is the number, the groups before it are the key."""
     numbers = Numbers()
     for *keys, number in printed_rows(lesson, name, pattern, device):
         numbers[tuple(keys) if len(keys) > 1 else keys[0]] = number
@@ -147,25 +147,25 @@ def printed_errors(lesson: str, other: str, name: str = "errors") -> dict[str, f
 
     Args:
         lesson: the lesson's id.
-        other: whose errors stand beside ours, ``torch``.
+        other: the library whose errors follow ours, e.g. ``torch``.
         name: the cell's ``record="..."``.
 
     Returns:
-        ``most``, our largest error, ``other``, theirs, and ``worst_times``, the worst ratio; NaN where there
-        is no record.
+        ``most``, our largest error, ``other``, the library's, and ``worst_times``, the worst ratio; NaN
+        without a record.
     """
     pairs = printed_rows(lesson, name, rf"off by (\S+), {other} by (\S+)$")
     return {
         "most": max((ours for ours, _ in pairs), default=math.nan),
-        "other": max((theirs for _, theirs in pairs), default=math.nan),
-        "worst_times": max((ours / theirs for ours, theirs in pairs), default=math.nan),
+        "other": max((library for _, library in pairs), default=math.nan),
+        "worst_times": max((ours / library for ours, library in pairs), default=math.nan),
     }
 
 
 def complete(*numbers: float | Mapping[Any, float]) -> bool:
-    """Whether no number is missing; a mapping counts for its values, and an empty one is missing."""
-    for one in numbers:
-        values = list(one.values()) if isinstance(one, Mapping) else [one]
+    """Whether all numbers, including values of mappings, are finite; an empty mapping counts as missing."""
+    for entry in numbers:
+        values = list(entry.values()) if isinstance(entry, Mapping) else [entry]
         if not values or not all(map(math.isfinite, values)):
             return False
     return bool(numbers)

@@ -1,7 +1,7 @@
-"""Records: what was measured, where and when, as one JSON file an experiment and device.
+"""Records: what was measured, where and when, as one JSON file per experiment and device.
 
-In: a file. Out: frozen ``Record`` objects; and back, written whole or not at all. ``record.schema.json`` says
-what a record looks like. Only its checksum is looked at on reading: what this package did not write has none.
+In: a file. Out: frozen ``Record`` objects; and back, written atomically. ``record.schema.json`` describes the
+format. Reading checks only the checksum, because nothing else writes records.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tilewise.errors import LessonError
 from tilewise.measurements.slugs import device_slug
 
 SCHEMA = 2
-"""The version of the form of a record."""
+"""The version of the record format."""
 _READINGS = ("rounds", "sm_clock_mhz", "power_w")
-"""The lists that a row may lack."""
+"""The optional lists of a row."""
 _KEYS = ("tokens", "compiled")
-"""The texts that a row may lack."""
+"""The optional texts of a row."""
 
 
 @dataclass(frozen=True)
@@ -31,37 +31,35 @@ class Row:
     """One contender at one size; percentiles are in microseconds."""
 
     variant: str
-    """Its label, as the lesson gives it."""
+    """Its label in the lesson."""
     role: str
-    """``variant`` for one of the lesson's kernels, ``library`` for what a reader would use instead."""
+    """``variant`` for one of the lesson's kernels, ``library`` for a library to compare with."""
     case: Mapping[str, Any]
     samples_us: tuple[float, ...] = ()
-    """Every timed repetition in microseconds, in the order taken; empty for a row that holds counters
-    alone."""
+    """Every timed repetition in microseconds, in order; empty for a row with counters only."""
     p20: float | None = None
     median: float | None = None
     p80: float | None = None
     counters: Mapping[str, float] | None = None
-    """Hardware counters by Nsight Compute's names, summed over the variant's launches; None where not
-    taken."""
+    """Hardware counters by Nsight Compute's names, summed over the variant's launches; None if not taken."""
     bytes: float | None = None
-    """Bytes that have to move, by the lesson's own formula."""
+    """The minimum number of bytes to move, by the lesson's formula."""
     flop: float | None = None
-    """Operations that have to be done, by the lesson's own formula."""
+    """The number of operations, by the lesson's formula."""
     rounds: tuple[int, ...] = ()
-    """How many of the samples, in their order, each round took; empty where all are of one."""
+    """The number of samples of each round, in order; empty if there was one round."""
     sm_clock_mhz: tuple[float, ...] = ()
-    """SM clocks in MHz, read inside the timed launches, in the order read; empty where none was read."""
+    """SM clocks in MHz, read during the timed launches, in order; empty if none was read."""
     power_w: tuple[float, ...] = ()
-    """Powers in W, read inside the timed launches, in the order read; empty where none was read."""
+    """Powers in W, read during the timed launches, in order; empty if none was read."""
     tokens: str = ""
-    """The key of what was measured, by its tokens; empty where it was not that of any version."""
+    """The key of what was measured, by its tokens; empty if it matches no version."""
     compiled: str = ""
-    """The key of the same by what its kernels say, without names; empty where nothing has looked, where
-    clang refuses a kernel, and for a library."""
+    """The same key by the code of its kernels, without names; empty if not computed, if clang rejects a
+    kernel, and for a library."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The row as JSON holds it; members that a row may lack are left out where they are empty."""
+        """The row as in JSON; empty optional members are left out."""
         body = {**asdict(self), "samples_us": list(self.samples_us)}
         for name in (*_READINGS, *_KEYS):
             if not body[name]:
@@ -72,12 +70,12 @@ class Row:
 
     @staticmethod
     def from_dict(body: Mapping[str, Any]) -> Row:
-        """The row that ``to_dict`` gave."""
+        """The row of ``to_dict``."""
         lists = {name: tuple(body.get(name, ())) for name in ("samples_us", *_READINGS)}
         return Row(**{**body, **lists})
 
     def without_times(self) -> Row:
-        """The row with its counters alone."""
+        """The row with its counters only."""
         none: dict[str, Any] = dict.fromkeys(("samples_us", *_READINGS), ())
         return replace(self, p20=None, median=None, p80=None, **none)
 
@@ -87,11 +85,11 @@ class Record:
     """An experiment on one device."""
 
     experiment: str
-    """The name that ``measure`` was given."""
+    """The name passed to ``measure``."""
     lesson: str
-    """The id of the lesson it stands in, e.g. ``speed/roofline``."""
+    """The id of its lesson, e.g. ``speed/roofline``."""
     arithmetic: str
-    """Which units do the operations, a key of the device table."""
+    """The units that do the operations, a key of the device table."""
     provenance: Mapping[str, Any]
     """Device, clocks, versions, date; see ``provenance``."""
     rows: tuple[Row, ...]
@@ -99,12 +97,12 @@ class Record:
     method: Mapping[str, Any] = field(default_factory=dict)
     """How it was timed: version, cold L2, lead-in."""
     compiler: str = ""
-    """What decided ``compiled`` in its rows, beside their kernels; empty where nothing has looked."""
+    """What ``compiled`` depends on besides the kernels; see ``kernel_code.release``. May be empty."""
     checksum: str = ""
-    """SHA-256 of everything else; filled on writing."""
+    """SHA-256 of everything else; set on writing."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The record as JSON holds it, checksum included."""
+        """The record as in JSON, with its checksum."""
         body = {"schema": SCHEMA, **asdict(self)}
         body["rows"] = [row.to_dict() for row in self.rows]
         if not self.compiler:
@@ -125,18 +123,18 @@ class TextRecord:
     provenance: Mapping[str, Any]
     """Device, clocks, versions, date."""
     text: str
-    """What it printed, without a final line end."""
+    """What it printed, without a trailing newline."""
     uses: str = ""
-    """The key of the definitions that the cell uses; empty in a record from before these were noted."""
+    """The key of the definitions that the cell uses; empty in older records."""
     nameless: str = ""
-    """The key of both whatever the names in their CUDA C; empty where nothing has looked, or none is sure."""
+    """The key of both, independent of names in CUDA C; empty if not computed, or if unsafe."""
     stale: bool = False
-    """True where the cell or what it uses has changed since; set on reading, never written."""
+    """Whether the cell or what it uses has changed since; set on reading, never written."""
     path: str = ""
     """The file it was read from, relative to the project; set on reading, never written."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The record as JSON holds it, checksum included."""
+        """The record as in JSON, with its checksum."""
         body = {"schema": SCHEMA, "kind": "text", **asdict(self)}
         del body["stale"], body["path"]
         for name in ("uses", "nameless"):
@@ -147,7 +145,7 @@ class TextRecord:
 
 
 class RecordError(LessonError):
-    """A record that cannot be believed: truncated, edited by hand, or of another form."""
+    """A malformed record: truncated, edited by hand, or in another format."""
 
 
 def checksum(body: Mapping[str, Any]) -> str:
@@ -157,7 +155,7 @@ def checksum(body: Mapping[str, Any]) -> str:
 
 
 def repair(body: Mapping[str, Any]) -> str:
-    """The sentence that says how to make the records of a record's lesson anew."""
+    """The sentence that says how to record a record's lesson again."""
     return f"Record it again on a GPU: tilewise record {body.get('lesson') or 'LESSON'} --force."
 
 
@@ -166,11 +164,10 @@ def read_record(path: Path, shown: str | None = None) -> Record:
 
     Args:
         path: the file.
-        shown: how messages name it; the path itself where not given.
+        shown: its name in messages; by default the path.
 
     Raises:
-        RecordError: no JSON, a wrong form, a checksum that does not fit, or a file in another device's
-            folder.
+        RecordError: invalid JSON, another format, a wrong checksum, or a file in another device's folder.
     """
     shown = shown or path.as_posix()
     body = read_sealed(path, shown, "record", {"schema": SCHEMA})
@@ -193,7 +190,7 @@ def read_text_record(path: Path, shown: str | None = None) -> TextRecord:
     """Read and check a text record.
 
     Raises:
-        RecordError: no JSON, a wrong form, or a checksum that does not fit.
+        RecordError: invalid JSON, another format, or a wrong checksum.
     """
     shown = shown or path.as_posix()
     body = read_sealed(path, shown, "text record", {"schema": SCHEMA, "kind": "text"})
@@ -210,17 +207,17 @@ def _without(body: Mapping[str, Any], *names: str) -> dict[str, Any]:
 def read_sealed(
     path: Path, shown: str, what: str, form: Mapping[str, Any], again: str = ""
 ) -> dict[str, Any]:
-    """A JSON object that this package wrote: of a form that it reads, with a checksum that fits.
+    """A JSON object that this package wrote, after checking its format and its checksum.
 
     Args:
         path: the file.
-        shown: how messages name it.
-        what: what messages call it.
-        form: the members that say of which form it is, such as ``schema``.
-        again: the repair; the command that records the lesson anew where not given.
+        shown: its name in messages.
+        what: the kind of file, for messages.
+        form: the members that identify the format, such as ``schema``.
+        again: the repair; by default the command that records the lesson again.
 
     Raises:
-        RecordError: it is not that.
+        RecordError: a check fails.
         FileNotFoundError: there is no such file.
     """
     try:
@@ -240,17 +237,17 @@ def read_sealed(
 
 
 def write_record(record: Record | TextRecord, path: Path) -> None:
-    """Write a record whole or not at all: beside its place first, then moved there."""
+    """Write a record atomically."""
     write_whole(record.to_dict(), path)
 
 
 def write_whole(body: Mapping[str, Any], path: Path) -> None:
-    """Write a JSON object whole or not at all."""
+    """Write a JSON object atomically."""
     write_text_whole(layout(body) + "\n", path)
 
 
 def write_text_whole(text: str, path: Path) -> None:
-    """Write a file whole or not at all: beside its place first, then moved there."""
+    """Write a file atomically: to a temporary file next to it, which then replaces it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
@@ -264,7 +261,7 @@ def write_text_whole(text: str, path: Path) -> None:
 
 
 def layout(value: Any, indent: int = 0) -> str:
-    """JSON that reads and diffs well: objects one member a line, lists of plain values on one line."""
+    """Readable JSON with small diffs: one member per line, lists of plain values on one line."""
     pad = " " * (indent + 1)
     if isinstance(value, Mapping) and value:
         members = [

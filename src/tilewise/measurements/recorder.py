@@ -1,7 +1,7 @@
-"""The recorder: experiments of a lesson timed on this machine's GPU and written as records.
+"""The recorder: times a lesson's experiments on this machine's GPU and writes their records.
 
-In: experiments, one by one, as ``measure`` hands them over. Out: record files, whole or not at all; a failed
-or interrupted experiment leaves its old record.
+In: experiments, one by one, as ``measure`` passes them. Out: record files, written atomically; a failed or
+interrupted experiment keeps its old record.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ NO_LEAD_IN = "none: the GPU is idle at the first event, and what the host takes 
 
 
 class GpuSession:
-    """This machine's GPU, its name and its ceilings, found once a process."""
+    """This machine's GPU, its name and its ceilings, determined once per process."""
 
     @cached_property
     def name(self) -> str:
@@ -61,7 +61,7 @@ class GpuSession:
 
     @cached_property
     def probed(self) -> Ceilings:
-        """What probes reach."""
+        """The ceilings that probes reach."""
         from tilewise.gpu.ceilings import measure_ceilings
 
         return measure_ceilings()
@@ -75,40 +75,40 @@ class GpuSession:
 
 @dataclass
 class Recorder:
-    """Takes the experiments of one lesson."""
+    """Records the experiments of one lesson."""
 
     archive: Archive
     session: GpuSession
     progress: Callable[[str], None]
-    """Told, in a line, what is going on."""
+    """Called with a line of progress."""
     lesson: LessonFile
     force: bool = False
-    """Whether to record anew what is current."""
+    """Whether to record again what is current."""
     rounds: int | None = None
-    """How many rounds to take; None: ``ROUNDS``, and one where that is long."""
+    """How many rounds to take; None: ``ROUNDS``, or one if the first takes long."""
     only: frozenset[str] = frozenset()
-    """The experiments and text records to take; where it is empty, all."""
+    """The experiments and text records to take; empty for all."""
     done: list[str] = field(default_factory=list)
     """Experiments and text records that are current now."""
     failed: list[LessonError] = field(default_factory=list)
-    """What went wrong."""
+    """The faults."""
 
     def wanted(self, name: str) -> bool:
-        """Whether an experiment or a text record is one to take."""
+        """Whether an experiment or a text record is to be taken."""
         return not self.only or name in self.only
 
     def __call__(self, experiment: Experiment) -> Measurement:
-        """Time an experiment and write its record, unless that is current or another one is wanted."""
-        kept = self.current(experiment)
+        """Time an experiment and write its record, unless it is current or not wanted."""
+        current = self.current(experiment)
         if not self.wanted(experiment.name):
-            return assemble(experiment, kept)
-        if kept is not None and not self.force:
-            self.progress(f"{experiment.name}: its record of {kept.provenance['date']} is current")
+            return assemble(experiment, current)
+        if current is not None and not self.force:
+            self.progress(f"{experiment.name}: its record of {current.provenance['date']} is current")
             self.done.append(experiment.name)
-            return assemble(experiment, kept)
+            return assemble(experiment, current)
         self.progress(f"{experiment.name}: recording")
         try:
-            record = self._with_old_counters(self._record(experiment), kept)
+            record = self._with_old_counters(self._record(experiment), current)
         except LessonError as error:
             self.failed.append(error)
             raise
@@ -121,7 +121,7 @@ class Recorder:
             raise fault from error
         write_record(record, self.archive.path(experiment.name, self.session.name))
         self.done.append(experiment.name)
-        for row in (one for one in record.rows if one.samples_us):
+        for row in (row for row in record.rows if row.samples_us):
             shown = ", ".join(f"{name}={value}" for name, value in row.case.items())
             self.progress(
                 f"{experiment.name}: {row.variant} ({shown}) {row.median:,.4g} us "
@@ -131,7 +131,7 @@ class Recorder:
         return assemble(experiment, record)
 
     def current(self, experiment: Experiment) -> Record | None:
-        """The record of this device, under the lesson's labels, if all of it holds for the experiment."""
+        """This device's record with the lesson's labels, if all of it is current."""
         path = self.archive.path(experiment.name, self.session.name)
         try:
             record = read_record(path) if path.is_file() else None
@@ -143,28 +143,30 @@ class Recorder:
         return labelled(experiment, record)
 
     def text_is_current(self, cell: Cell) -> bool:
-        """Whether the record of what a cell prints on this device holds."""
+        """Whether this device's record of a cell's output is current."""
         path = self.archive.text_path(self.lesson.id, cell.record, self.session.name)
         try:
-            kept = read_text_record(path, self.archive.shown(path)) if path.is_file() else None
+            record = read_text_record(path, self.archive.shown(path)) if path.is_file() else None
         except RecordError as error:
             self.progress(f"{error} It is recorded anew.")
             return False
-        return kept is not None and text_holds(kept, cell.source, self.lesson.code_before(cell))
+        return record is not None and text_holds(record, cell.source, self.lesson.code_before(cell))
 
     def _record(self, experiment: Experiment) -> Record:
-        _ = self.session.probed  # now, not between times and file
+        _ = self.session.probed  # probed now, not between timing and writing
         times = list(take_rounds(experiment, self.lesson.file, self.rounds, self.progress))
         return self._of_rounds(experiment, times)
 
     def _of_rounds(self, experiment: Experiment, rounds: Sequence[ExperimentTimes]) -> Record:
         from tilewise.measurements.experiment_timing import worst
 
-        rows = pooled([one.rows for one in rounds])
-        notes = list(dict.fromkeys([*(note for one in rounds for note in one.notes), *spread_notes(rows)]))
-        origin = self.session.provenance(worst([one.state for one in rounds]), notes)
+        rows = pooled([times.rows for times in rounds])
+        notes = list(
+            dict.fromkeys([*(note for times in rounds for note in times.notes), *spread_notes(rows)])
+        )
+        origin = self.session.provenance(worst([times.state for times in rounds]), notes)
         if len(rounds) > 1:
-            origin["rounds"] = [round_facts(asdict(one.state), origin["date"]) for one in rounds]
+            origin["rounds"] = [round_facts(asdict(times.state), origin["date"]) for times in rounds]
         method = {
             "version": METHOD_VERSION,
             "timer": "CUDA events around each repetition",
@@ -183,25 +185,27 @@ class Recorder:
             method=method,
         )
 
-    def _with_old_counters(self, made: Record, kept: Record | None) -> Record:
-        """A record that is taken anew with the counters of the one it replaces, where they still hold.
+    def _with_old_counters(self, new: Record, old_record: Record | None) -> Record:
+        """A new record with the old one's counters, as far as they still hold.
 
-        The same key compiled by the same NVRTC for the same device is the same machine code.
+        The same key, compiled by the same NVRTC for the same device, gives the same machine code.
         """
-        if kept is None or not any(row.counters for row in kept.rows):
-            return made
-        compilers = [one.provenance["versions"].get("nvrtc") for one in (made, kept)]
+        if old_record is None or not any(row.counters for row in old_record.rows):
+            return new
+        compilers = [record.provenance["versions"].get("nvrtc") for record in (new, old_record)]
         if compilers[0] != compilers[1]:
             self.progress(
-                f"{made.experiment}: another NVRTC, so the old counters go; --counters takes new ones"
+                f"{new.experiment}: another NVRTC, so the old counters go; --counters takes new ones"
             )
-            return made
-        counted = {(row.variant, tuple(sorted(row.case.items()))): row for row in kept.rows if row.counters}
+            return new
+        counted = {
+            (row.variant, tuple(sorted(row.case.items()))): row for row in old_record.rows if row.counters
+        }
         rows = []
-        for row in made.rows:
+        for row in new.rows:
             old = counted.pop((row.variant, tuple(sorted(row.case.items()))), None)
             rows.append(replace(row, counters=old.counters) if old else row)
-        return replace(made, rows=(*rows, *(row.without_times() for row in counted.values())))
+        return replace(new, rows=(*rows, *(row.without_times() for row in counted.values())))
 
     def record_text(self, cell: Cell, text: str) -> None:
         """Write what a cell printed."""
@@ -223,33 +227,32 @@ class Recorder:
 
 
 def _resources(experiment: Experiment) -> list[dict[str, Any]]:
-    """What every launch of an experiment's timed cases takes, each different one once, in their order.
+    """The resources of all launches of an experiment's timed cases, in order and without duplicates.
 
     Returns:
-        Mappings with ``kernel``, ``threads`` of a block, ``registers`` of a thread, ``local_bytes`` of a
-        thread, ``static_shared_bytes`` and ``dynamic_shared_bytes`` of a block, and the driver's
-        ``blocks_per_sm``; also ``carveout``, the percentage that the kernel asks for as shared memory, or
-        None.
+        Mappings with ``kernel``, ``threads`` per block, ``registers`` and ``local_bytes`` per thread,
+        ``static_shared_bytes`` and ``dynamic_shared_bytes`` per block, the driver's ``blocks_per_sm``, and
+        ``carveout``, the percentage of shared memory that the kernel requests, or None.
     """
-    found: list[dict[str, Any]] = []
+    resources: list[dict[str, Any]] = []
     for parameters in experiment.cases:
         for label in experiment.variants:
             for launch in experiment.launches(label, parameters):
-                taken = _resources_of(launch)
-                if taken not in found:
-                    found.append(taken)
-    return found
+                usage = _resources_of(launch)
+                if usage not in resources:
+                    resources.append(usage)
+    return resources
 
 
 def _resources_of(launch: Launch) -> dict[str, Any]:
-    """What one launch takes of an SM, from the compiled kernel and the driver."""
+    """The resources of one launch, from the compiled kernel and the driver."""
     import cupy
 
     kernel = launch.kernel
     function = cupy_backend.compiled(kernel.gpu_source, kernel.name, kernel.options, kernel.wants_module)
     cupy_backend.allow(function, kernel.name, launch.shared_bytes, kernel.function.cluster)
     threads = int(np.prod(launch.block))
-    fitting = cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(
+    blocks_per_sm = cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(
         function.kernel.ptr, threads, launch.shared_bytes
     )
     return {
@@ -259,6 +262,6 @@ def _resources_of(launch: Launch) -> dict[str, Any]:
         "local_bytes": int(function.local_size_bytes),
         "static_shared_bytes": int(function.shared_size_bytes),
         "dynamic_shared_bytes": launch.shared_bytes,
-        "blocks_per_sm": int(fitting),
+        "blocks_per_sm": int(blocks_per_sm),
         "carveout": carveout(kernel.options),
     }

@@ -1,6 +1,6 @@
-"""References: products of matrices for measurements and checks, their inputs and right answers in float64.
+"""References: matrix multiplications for measurements and checks, their inputs and float64 results.
 
-In: sizes, or inputs as ``measure`` hands them out. Out: recipes for a case, arrays by the outputs' names.
+In: sizes, or inputs from ``measure``. Out: recipes for a case, arrays by the outputs' names.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tilewise.cuda.cases import normal, output
 
 
 def product_inputs(M: int, N: int, K: int) -> dict[str, Any]:  # noqa: N803 - as kernels name them
-    """Inputs of C = A B in FP32, for a case; the results have a standard deviation of 1.
+    """FP32 inputs of C = A B for a case; the results have a standard deviation of 1.
 
     Args:
         M: rows of A and C.
@@ -27,7 +27,7 @@ def product_inputs(M: int, N: int, K: int) -> dict[str, Any]:  # noqa: N803 - as
 
 
 def matrix_product(A: Any, B: Any) -> dict[str, Any]:  # noqa: N803 - the names of the inputs
-    """C = A B in float64, on the GPU where there is one.
+    """C = A B in float64, on the GPU if there is one.
 
     Args:
         A: M x K floats.
@@ -43,9 +43,9 @@ def matrix_product(A: Any, B: Any) -> dict[str, Any]:  # noqa: N803 - the names 
 
 
 def bf16_product(arrays: Mapping[str, Any]) -> Any:
-    """A B in float64, from the bits of two matrices of BF16 numbers.
+    """A B in float64, from the bits of two BF16 matrices.
 
     Args:
-        arrays: ``A``, M x K words of 16 bits, and ``B``, K x N.
+        arrays: ``A``, M x K 16-bit words, and ``B``, K x N.
     """
     return bf16.values(arrays["A"]).astype(np.float64) @ bf16.values(arrays["B"]).astype(np.float64)

@@ -1,9 +1,9 @@
-"""The report: an experiment's rows put together from models, simulator, record and this machine's GPU.
+"""The report: an experiment's rows from models, simulator, record and this machine's GPU.
 
 In: an experiment. Out: a ``Measurement``. In a build (``TILEWISE_BUILD=1``) or with
-``TILEWISE_BACKEND=simulator`` no GPU is touched. Of the records on several machines the first current one is
-shown. Where none is, ``TILEWISE_STALE=error`` makes that an error unless ``pending.json`` lists it; otherwise
-the first one is shown and marked.
+``TILEWISE_BACKEND=simulator`` no GPU is used. If several machines have records, the first current one is
+shown. If none is current, the first one is shown and marked; with ``TILEWISE_STALE=error`` that is an error
+unless ``pending.json`` lists it.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 
 
 STAND_IN = "H100 SXM"
-"""The device whose peaks give the bound where nothing was recorded."""
+"""The device whose peaks give the bound if nothing was recorded."""
 STATED = f"The bound uses the peaks of an {STAND_IN} (data sheet)."
 
 
 def report(experiment: Experiment) -> Measurement:
-    """Predict, simulate, look up and, where there is a GPU, time an experiment.
+    """Predict, simulate, look up and, with a GPU, time an experiment.
 
     Raises:
-        LessonError: a wrong answer, an unreadable record, or a stale one where that is an error.
+        LessonError: a wrong answer, an unreadable record, or a stale one if that is an error.
     """
     simulated, missing = simulate(experiment)
     archive = Archive(experiment.root)
@@ -54,15 +54,15 @@ def report(experiment: Experiment) -> Measurement:
     timed: Sequence[Row] = ()
     notes: list[str] = []
     if local:
-        timed, clock_mhz, odd = _time_here(experiment)
-        agreed = agreement(timed, record.rows) if record else None
-        notes = [difference(local, clock_mhz, record), *([agreed] if agreed else []), *odd]
+        timed, clock_mhz, oddities = _time_here(experiment)
+        verdict = agreement(timed, record.rows) if record else None
+        notes = [difference(local, clock_mhz, record), *([verdict] if verdict else []), *oddities]
     pending = read_pending(archive).get(experiment.name) if shown.stale else None
     if shown.stale and pending is None and os.environ.get("TILEWISE_STALE") == "error":
         raise experiment.error(shown.stale.why, shown.stale.repair)
     if missing:
         notes.append(missing)
-    made = assemble(
+    measurement = assemble(
         experiment,
         record,
         simulated=simulated,
@@ -71,7 +71,7 @@ def report(experiment: Experiment) -> Measurement:
         notes=notes,
     )
     return replace(
-        made,
+        measurement,
         pending=shown.sentence(pending),
         elsewhere="" if local else elsewhere(archive.wanted, record),
         outdated=shown.outdated,
@@ -84,13 +84,13 @@ class Stale:
 
     why: str
     repair: str
-    """The command that makes them current, in a sentence."""
+    """A sentence with the command that makes them current."""
     rows: frozenset[Place] = frozenset()
-    """The rows that are not current, of those that there are."""
+    """The rows that are not current."""
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Their variants and libraries, by name."""
+        """The labels of their variants and libraries."""
         return tuple(dict.fromkeys(label for label, _ in sorted(self.rows)))
 
     def __str__(self) -> str:
@@ -99,17 +99,17 @@ class Stale:
 
 @dataclass(frozen=True)
 class Shown:
-    """The record that an experiment's table shows, of those on all machines."""
+    """The record that an experiment's table shows."""
 
     record: Record | None
-    """The first that is current, else the first."""
+    """The first current one, else the first."""
     stale: Stale | None
-    """Why it is not current; None where it is."""
+    """Why it is not current; None if it is."""
     outdated: tuple[tuple[str, str], ...]
-    """The device and the variant of what is stale in any record."""
+    """Device and variant of every stale row in any record."""
 
     def sentence(self, pending: Entry | None) -> str:
-        """What a page says of figures that the list of what is pending has; empty where it has none."""
+        """A sentence on stale figures that are listed as pending; empty if there are none."""
         if self.stale is None or pending is None:
             return ""
         timed = {row.variant for row in self.record.rows if row.median} if self.record else set()
@@ -119,49 +119,60 @@ class Shown:
 
 
 def choose(experiment: Experiment, archive: Archive, device: str | None = None) -> Shown:
-    """Find the record to show: the wanted machine's where it is current, else the first current one.
+    """The record to show: that of the preferred machine if it is current, else the first current one.
 
     Args:
         experiment: what was measured.
         archive: the records.
-        device: the machine that is wanted, as in ``Archive.find``.
+        device: the preferred machine, as in ``Archive.find``.
 
     Raises:
-        RecordError: a record cannot be believed.
+        RecordError: a record is malformed.
     """
-    judged = [(one, staleness(experiment, one)) for one in archive.on_each(experiment.name, device)]
+    judged = [
+        (candidate, staleness(experiment, candidate))
+        for candidate in archive.on_each(experiment.name, device)
+    ]
     first = judged[0] if judged else (None, staleness(experiment, None))
     record, stale = next((pair for pair in judged if pair[1] is None), first)
-    outdated = tuple((one.provenance["device"], label) for one, why in judged if why for label in why.labels)
+    outdated = tuple(
+        (candidate.provenance["device"], label)
+        for candidate, stale in judged
+        if stale
+        for label in stale.labels
+    )
     return Shown(record, stale, outdated)
 
 
 def elsewhere(wanted: str, record: Record | None) -> str:
-    """A sentence where the record is of another machine than the one that is wanted; else empty."""
+    """A sentence if the record is from another machine than the selected one; else empty."""
     if record is None or device_slug(record.provenance["device"]) == wanted:
         return ""
-    name = next((one for one in MACHINES if device_slug(one) == wanted), wanted)
-    own = driver_name(record.provenance["device"])
-    return f"There are no current measurements from the {driver_name(name)}: these times are from the {own}."
+    name = next((machine for machine in MACHINES if device_slug(machine) == wanted), wanted)
+    recorded_on = driver_name(record.provenance["device"])
+    return (
+        f"There are no current measurements from the {driver_name(name)}: "
+        f"these times are from the {recorded_on}."
+    )
 
 
 def staleness(experiment: Experiment, record: Record | None) -> Stale | None:
-    """Why an experiment's record is not current; None where it is."""
+    """Why an experiment's record is not current; None if it is."""
     repair = f"Record it on a GPU: tilewise record {experiment.lesson}"
     if record is None:
         return Stale(f"{experiment.name} has no record yet.", repair)
-    found = current(experiment, record)
-    if not found.stale:
+    now = current(experiment, record)
+    if not now.stale:
         return None
-    stale = Stale("", repair, found.stale)
-    part = f" for {', '.join(stale.labels)}" if found.stale != found.rows.keys() else ""
+    stale = Stale("", repair, now.stale)
+    part = f" for {', '.join(stale.labels)}" if now.stale != now.rows.keys() else ""
     day = record.provenance["date"]
     why = f"The record of {experiment.name} from {day} is stale{part}: the code has changed since then."
     return replace(stale, why=why)
 
 
 def _time_here(experiment: Experiment) -> tuple[Sequence[Row], float | None, list[str]]:
-    """Times on this machine's GPU, its SM clock in MHz, and what was odd."""
+    """Times on this machine's GPU, its SM clock in MHz, and notes."""
     from tilewise.measurements.experiment_timing import GLANCE, time_experiment
 
     plan = replace(GLANCE, with_host=experiment.with_host)
@@ -186,31 +197,31 @@ def assemble(
         simulated: the simulator's counts by variant.
         stale: why the record is not current, or None.
         timed: rows of this machine's GPU.
-        notes: sentences to put below.
+        notes: sentences below the table.
     """
-    kept = {experiment.place(row.variant, row.case): row for row in record.rows} if record else {}
-    own = {experiment.place(row.variant, row.case): row for row in timed}
+    recorded = {experiment.place(row.variant, row.case): row for row in record.rows} if record else {}
+    here = {experiment.place(row.variant, row.case): row for row in timed}
     counted = {row.variant: row.counters for row in record.rows if row.counters} if record else {}
     ceilings = ceilings_of(record.provenance) if record else None
     rows = []
     for parameters in experiment.cases:
         for label in [*experiment.variants, *experiment.library]:
             at = experiment.place(label, parameters)
-            if label in experiment.library and at not in kept and at not in own:
+            if label in experiment.library and at not in recorded and at not in here:
                 continue
-            least = _bound(experiment, parameters, ceilings or _stated())
+            lower_bound = _bound(experiment, parameters, ceilings or _stated())
             mark = "stale" if stale is not None and at in stale.rows else "measured"
-            rates = rates_of(kept[at], record) if record and at in kept else {}
+            rates = rates_of(recorded[at], record) if record and at in recorded else {}
             rows.append(
                 {
                     "variant": label,
                     "role": "library" if label in experiment.library else "variant",
                     "parameters": dict(parameters),
-                    "bound": least.time_us if least else None,
-                    "limited_by": least.limited_by if least else None,
-                    "recorded": _recorded(kept[at], record, mark) if record and at in kept else None,
+                    "bound": lower_bound.time_us if lower_bound else None,
+                    "limited_by": lower_bound.limited_by if lower_bound else None,
+                    "recorded": _recorded(recorded[at], record, mark) if record and at in recorded else None,
                     "stale": mark == "stale",
-                    "here": _times(own[at]) if at in own else None,
+                    "here": _times(here[at]) if at in here else None,
                     "device": record.provenance["device"] if record else None,
                     "share": rates.get("share_of_bound"),
                     "gb_per_s": rates.get("gb_per_s"),
@@ -242,12 +253,14 @@ def assemble(
 
 
 def _bound(experiment: Experiment, parameters: Mapping[str, Any], ceilings: Ceilings) -> Bound | None:
-    """The least time at a size; None where the lesson gives no work."""
-    moved, done = experiment.work(parameters)
-    if moved is None and done is None:
+    """The lower bound on the time of a case; None if the lesson states no bytes or operations."""
+    byte_count, operations = experiment.work(parameters)
+    if byte_count is None and operations is None:
         return None
     try:
-        return bound(ceilings, bytes_moved=moved or 0, flop=done or 0, arithmetic=experiment.arithmetic)
+        return bound(
+            ceilings, bytes_moved=byte_count or 0, flop=operations or 0, arithmetic=experiment.arithmetic
+        )
     except KeyError as error:
         raise experiment.error(f"{error.args[0]}.", "Give another arithmetic=.") from None
 
@@ -259,7 +272,7 @@ def _stated() -> Ceilings:
 
 
 def _times(row: Row) -> dict[str, Any] | None:
-    """Percentiles; of several rounds also their medians and where another run should lie."""
+    """Percentiles; for several rounds also their medians and the interval for another run."""
     if row.median is None or row.p20 is None or row.p80 is None:
         return None
     times: dict[str, Any] = {"median": row.median, "p20": row.p20, "p80": row.p80}
@@ -271,12 +284,12 @@ def _times(row: Row) -> dict[str, Any] | None:
 
 
 def _recorded(row: Row, record: Record, mark: str) -> dict[str, Any] | None:
-    """A record's times, each a number that knows its provenance."""
+    """A record's times as ``Recorded`` numbers."""
     times = _times(row)
     if times is None:
         return None
     origin, spread = provenance_id(record.experiment, record.provenance["device"]), spread_of(row)
-    work = tuple(done for done in (row.bytes, row.flop) if done)
+    work = tuple(amount for amount in (row.bytes, row.flop) if amount)
     return times | {
         name: Recorded(times[name], origin, spread, mark, record.experiment, work if name == "median" else ())
         for name in ("median", "p20", "p80")

@@ -1,8 +1,7 @@
-"""A round in a process of its own: the lesson played again up to one experiment, which is timed there.
+"""A round in its own process: runs the lesson again up to one experiment and times that.
 
-In: a lesson's file, an experiment and a plan. Out: the rows of the round, or the problem that the child met,
-as if it had been met here. The child has its own inputs, arrays, modules and warm-up, and ends once it is
-done.
+In: a lesson's file, an experiment and a plan. Out: the rows of the round, or the child's problem, raised as
+if it had occurred here. The child has its own inputs, arrays, modules and warm-up.
 """
 
 from __future__ import annotations
@@ -28,29 +27,29 @@ if TYPE_CHECKING:
     from tilewise.measurements.experiment_timing import ExperimentTimes
 
 ROUNDS = 3
-"""How many rounds a record has where nobody says otherwise."""
+"""The default number of rounds of a record."""
 LONG_S = 60.0
-"""Seconds above which the first round of an experiment stays alone then."""
+"""By default, an experiment whose first round takes more seconds has only that one."""
 TIME_LIMIT_S = 1800
-"""How long one round may take."""
+"""The time limit of a round."""
 OWN_PROCESSES = 2
-"""The processes on the GPU that are ours while a child times: the child and the one that waits for it."""
+"""Our processes on the GPU while a child times: the child and the one that waits for it."""
 
 
 class RoundOver(BaseException):
-    """Ends the child once its experiment is timed; no cell of a lesson may swallow it."""
+    """Ends the child after timing; not an ``Exception``, so that no cell of a lesson swallows it."""
 
 
 def time_round(
     experiment: Experiment, part: tuple[int, int], out: Path, progress: Callable[[str], None]
 ) -> NoReturn:
-    """Time an experiment in the child, write the rows or the problem, and end the play.
+    """Time an experiment in the child, write the rows or the problem, and end the run.
 
     Args:
         experiment: what to time.
-        part: which round of how many.
-        out: the file that gets the result.
-        progress: told, in a line, what is going on.
+        part: the round's number from 0, and the number of rounds.
+        out: the file for the result.
+        progress: called with a line of progress.
     """
     from tilewise.measurements.experiment_timing import time_experiment
 
@@ -67,28 +66,28 @@ def time_round(
 
 
 def run_child(command: list[str]) -> str:
-    """Run a child to its end and say how it ended, with the last that it wrote on stderr."""
+    """Run a child and return how it ended, with the end of its stderr."""
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
         status = subprocess.run(command, stderr=errors, timeout=TIME_LIMIT_S, check=False).returncode
         errors.seek(0)
-        last = " ".join(errors.read().split())[-400:]
+        tail = " ".join(errors.read().split())[-400:]
     how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
-    return f"{how}: {last}" if last else how
+    return f"{how}: {tail}" if tail else how
 
 
 def run_round(experiment: Experiment, file: Path, at: int, of: int) -> ExperimentTimes:
-    """Time an experiment in a process of its own.
+    """Time an experiment in its own process.
 
     Args:
-        experiment: what to time, as this process knows it.
+        experiment: what to time.
         file: its lesson's file.
-        at: which round it is, from 0.
-        of: how many rounds there are.
+        at: the round's number, from 0.
+        of: the number of rounds.
 
     Raises:
         LessonError: a variant or library gives a wrong answer there, or the lesson measures something else
             there.
-        GpuProblem: the child met one, or ended without a result.
+        GpuProblem: the child had one, or ended without a result.
     """
     from tilewise.measurements.experiment_timing import ExperimentTimes
 
@@ -120,21 +119,21 @@ def run_round(experiment: Experiment, file: Path, at: int, of: int) -> Experimen
 def take_rounds(
     experiment: Experiment, file: Path, wanted: int | None, progress: Callable[[str], None]
 ) -> Iterator[ExperimentTimes]:
-    """Time an experiment in rounds: the first in this process, each other one in a process of its own.
+    """Time an experiment in rounds: the first in this process, each other one in its own process.
 
     Args:
         experiment: what to time.
         file: its lesson's file.
-        wanted: how many rounds; None: ``ROUNDS``, of an experiment whose first is long that one alone.
-        progress: told, in a line, what is going on.
+        wanted: how many rounds; None: ``ROUNDS``, or one if the first takes more than ``LONG_S``.
+        progress: called with a line of progress.
 
     Yields:
-        Each round, once it is done.
+        Each finished round.
 
     Raises:
         LessonError: a variant or library gives a wrong answer, or the lesson measures something else the
             second time.
-        GpuProblem: times in one of the rounds would not be worth keeping.
+        GpuProblem: the times of a round are not usable.
     """
     from tilewise.measurements.experiment_timing import time_experiment
 
@@ -151,7 +150,7 @@ def take_rounds(
 
 
 def part_of_plan(at: int, of: int, with_host: bool) -> Plan:
-    """The part of a recording's repetitions and seconds that one of so many rounds has."""
+    """The plan of one round: its part of a recording's repetitions and seconds."""
     plan = Plan()
     repetitions = plan.repetitions // of + (at < plan.repetitions % of)
     return replace(plan, budget_s=plan.budget_s / of, repetitions=max(repetitions, 1), with_host=with_host)

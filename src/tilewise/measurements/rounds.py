@@ -1,8 +1,8 @@
-"""Rounds: the same experiment timed several times over, and what another run may be expected to take.
+"""Rounds: an experiment timed several times, and the expected median of another run.
 
-In: rows of one or more rounds. Out: rows that hold all samples, and the stretch in which the median of a
-further run should lie. A round is one process, with arrays, modules and a warm-up of its own; what differs
-between processes no number of repetitions inside one of them shows.
+In: rows of one or more rounds. Out: rows with all samples, and the interval in which the median of another
+run should be. Each round is a process with its own arrays, modules and warm-up, because repetitions inside
+one process do not show how processes differ.
 """
 
 from __future__ import annotations
@@ -20,67 +20,65 @@ from tilewise.measurements.record import Row
 from tilewise.measurements.slugs import case_text
 
 SPREAD = 0.10
-"""A distance from p20 to p80 above this share of the median is worth a note."""
+"""A distance from p20 to p80 above this fraction of the median gets a note."""
 SURE = 0.95
-"""The share of further runs whose median the stretch should hold."""
+"""The fraction of further runs whose median should be in the interval."""
 ENOUGH = 3
-"""Rounds from which on their medians say how far another one may lie; two would allow anything."""
+"""The minimum number of rounds for a prediction interval; two would allow almost anything."""
 _STUDENT = (4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
-"""Student's t at ``SURE``, both sides, for ``ENOUGH`` rounds and each one more; the last for all above."""
+"""Two-sided Student's t at ``SURE`` for ``ENOUGH`` rounds and up; the last is for all above."""
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """Where the time of another run should lie, in microseconds."""
+    """The interval in which the time of another run should be, in microseconds."""
 
     low: float
     high: float
 
     def meets(self, low: float, high: float) -> bool:
-        """Whether a stretch has a part in common with this one."""
+        """Whether an interval overlaps this one."""
         return low <= self.high and self.low <= high
 
 
 def parts(row: Row) -> tuple[Timing, ...]:
-    """The rounds of a row, each with its samples and percentiles; one where the row does not tell them."""
+    """The rounds of a row, each with samples and percentiles; one if the row does not separate them."""
     if not row.rounds:
         return (_whole(row),) if row.samples_us else ()
-    ends = [0, *accumulate(row.rounds)]
-    return tuple(summary(row.variant, row.samples_us[start:stop]) for start, stop in pairwise(ends))
+    bounds = [0, *accumulate(row.rounds)]
+    return tuple(summary(row.variant, row.samples_us[start:stop]) for start, stop in pairwise(bounds))
 
 
 def expected(row: Row) -> Stretch | None:
-    """Where the median of another run should lie; None for a row without times.
+    """Where the median of another run should be; None for a row without times.
 
-    From one round or two that is what lies between their outer percentiles, p20 of the lower to p80 of the
-    higher; from three on it also holds Student's prediction interval for the median of one more round.
+    For one or two rounds it is from their lowest p20 to their highest p80; for three or more it also covers
+    Student's prediction interval for the median of one more round.
     """
-    taken = parts(row)
-    if row.p20 is None or row.p80 is None or not taken:
+    rounds = parts(row)
+    if row.p20 is None or row.p80 is None or not rounds:
         return None
-    low, high = min(part.p20 for part in taken), max(part.p80 for part in taken)
-    medians = [part.median for part in taken]
+    low, high = min(part.p20 for part in rounds), max(part.p80 for part in rounds)
+    medians = [part.median for part in rounds]
     if len(medians) >= ENOUGH:
         student = _STUDENT[min(len(medians) - ENOUGH, len(_STUDENT) - 1)]
-        reach = student * stdev(medians) * sqrt(1 + 1 / len(medians))
-        low, high = min(low, max(mean(medians) - reach, 0.0)), max(high, mean(medians) + reach)
+        half_width = student * stdev(medians) * sqrt(1 + 1 / len(medians))
+        low, high = min(low, max(mean(medians) - half_width, 0.0)), max(high, mean(medians) + half_width)
     return Stretch(low, high)
 
 
-def apart(one: Row, other: Row) -> bool:
+def apart(first: Row, second: Row) -> bool:
     """Whether two rows of a record differ by more than their spread.
 
-    Their stretches from p20 to p80 do not overlap: in each round, where both have the same number of them,
-    since contenders take turns inside one; else over all samples.
+    Their intervals from p20 to p80 must not overlap: in each round if both have equally many, because
+    contenders alternate inside a round; else over all samples.
     """
-    if None in (one.p20, one.p80, other.p20, other.p80):
+    if None in (first.p20, first.p80, second.p20, second.p80):
         return False
-    pairs = list(zip(parts(one), parts(other), strict=False))
-    if len(one.rounds) != len(other.rounds) or not pairs:
-        pairs = [(_whole(one), _whole(other))]
-    return all(mine.p80 < theirs.p20 for mine, theirs in pairs) or all(
-        theirs.p80 < mine.p20 for mine, theirs in pairs
-    )
+    pairs = list(zip(parts(first), parts(second), strict=False))
+    if len(first.rounds) != len(second.rounds) or not pairs:
+        pairs = [(_whole(first), _whole(second))]
+    return all(a.p80 < b.p20 for a, b in pairs) or all(b.p80 < a.p20 for a, b in pairs)
 
 
 def _whole(row: Row) -> Timing:
@@ -88,48 +86,48 @@ def _whole(row: Row) -> Timing:
 
 
 def pooled(rounds: Sequence[Sequence[Row]]) -> tuple[Row, ...]:
-    """Rows that hold the samples of several rounds, in the order of the first.
+    """Rows with the samples of several rounds, in the order of the first.
 
-    A contender that a round lacks, a library that was not there, has the samples of the others.
+    A contender that is missing in a round, such as a library, has the samples of the other rounds.
     """
-    found: dict[tuple[str, str], list[Row]] = {}
+    rows_by_place: dict[tuple[str, str], list[Row]] = {}
     for rows in rounds:
         for row in rows:
-            found.setdefault((row.variant, repr(sorted(row.case.items()))), []).append(row)
-    return tuple(_joined(several) for several in found.values())
+            rows_by_place.setdefault((row.variant, repr(sorted(row.case.items()))), []).append(row)
+    return tuple(_joined(same_place) for same_place in rows_by_place.values())
 
 
-def _joined(several: Sequence[Row]) -> Row:
-    timed = [row for row in several if row.samples_us]
-    counters = next((row.counters for row in several if row.counters), None)
+def _joined(rows: Sequence[Row]) -> Row:
+    timed = [row for row in rows if row.samples_us]
+    counters = next((row.counters for row in rows if row.counters), None)
     if len(timed) < 2:
-        return replace(timed[0] if timed else several[0], counters=counters)
+        return replace(timed[0] if timed else rows[0], counters=counters)
     samples = tuple(sample for row in timed for sample in row.samples_us)
-    of_all = summary(several[0].variant, samples)
+    pooled_timing = summary(rows[0].variant, samples)
     return replace(
         timed[0],
-        samples_us=of_all.samples_us,
-        p20=of_all.p20,
-        median=of_all.median,
-        p80=of_all.p80,
+        samples_us=pooled_timing.samples_us,
+        p20=pooled_timing.p20,
+        median=pooled_timing.median,
+        p80=pooled_timing.p80,
         counters=counters,
         rounds=tuple(len(row.samples_us) for row in timed),
-        sm_clock_mhz=tuple(one for row in timed for one in row.sm_clock_mhz),
-        power_w=tuple(one for row in timed for one in row.power_w),
+        sm_clock_mhz=tuple(reading for row in timed for reading in row.sm_clock_mhz),
+        power_w=tuple(reading for row in timed for reading in row.power_w),
     )
 
 
 def spread_of(row: Row) -> str:
-    """The spread of a row for a reader; empty for one without times."""
-    stretch = expected(row)
-    if row.median is None or row.p20 is None or row.p80 is None or stretch is None:
+    """The spread of a row as text; empty for one without times."""
+    interval = expected(row)
+    if row.median is None or row.p20 is None or row.p80 is None or interval is None:
         return ""
-    further = (stretch.low, stretch.high) if row.rounds else ()
+    further = (interval.low, interval.high) if row.rounds else ()
     return spread_text(row.p20, row.median, row.p80, [part.median for part in parts(row)], further)
 
 
 def round_facts(state: Mapping[str, Any], day: str) -> dict[str, Any]:
-    """What a record keeps of one round beside its samples.
+    """What a record stores about a round besides its samples.
 
     Args:
         state: the GPU's state right after it.
@@ -140,7 +138,7 @@ def round_facts(state: Mapping[str, Any], day: str) -> dict[str, Any]:
 
 
 def spread_notes(rows: Sequence[Row]) -> Iterator[str]:
-    """A sentence for each row whose samples lie far apart."""
+    """A sentence for each row with a large spread."""
     for row in rows:
         if not row.median or row.p20 is None or row.p80 is None:
             continue

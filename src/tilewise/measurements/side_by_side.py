@@ -1,6 +1,6 @@
-"""Calls side by side: for text records, launches with shared inputs as calls, and their times in one process.
+"""Calls side by side, for text records: launches with shared inputs, timed in one process.
 
-In: launches by label. Out: calls of no arguments, or lines with the median of each call, round by round.
+In: launches by label. Out: calls without arguments, or lines with the median of each call by round.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from tilewise.measurements.implementations import identity, launcher, placed
 from tilewise.measurements.readings import Numbers, printed
 
 ROUNDS = 3
-"""How often the contenders are timed anew."""
+"""How many times the contenders are timed."""
 
 
 class Calls:
-    """Calls that share their inputs on the GPU: what has the same name and the same values is one array.
+    """Calls that share their inputs on the GPU: equal names and values give one array.
 
     Attributes:
-        by_label: what was added, in order.
-        arrays: device arrays and scalars by name of what was added last.
+        by_label: the calls, in the order added.
+        arrays: device arrays and scalars by name of the last launch added.
     """
 
     def __init__(self) -> None:
@@ -36,18 +36,18 @@ class Calls:
         self._placed: dict[str, Any] = {}
 
     def add(self, label: str, launches: Any) -> Callable[[], None]:
-        """Add a launch, or a list of launches that run one after the other on the same arrays."""
-        given = list(launches) if isinstance(launches, list | tuple) else [launches]
-        made = make_inputs(given, 0, self._drawn)
+        """Add a launch, or a list of launches that run in order on the same arrays."""
+        sequence = list(launches) if isinstance(launches, list | tuple) else [launches]
+        inputs = make_inputs(sequence, 0, self._drawn)
         self.arrays = {
-            name: placed(self._placed, identity(name, value), value) for name, value in made.items()
+            name: placed(self._placed, identity(name, value), value) for name, value in inputs.items()
         }
-        call = launcher(given, self.arrays)
+        call = launcher(sequence, self.arrays)
         self.by_label[label] = call
         return call
 
     def add_library(self, label: str, function: Callable[..., Any], **parameters: Any) -> None:
-        """Add what a library's function makes of the arrays of the launch that was added last."""
+        """Add the call that a library's function returns for the arrays of the last launch added."""
         self.by_label[label] = function(dict(self.arrays), **parameters)
 
 
@@ -57,9 +57,9 @@ def timed_lines(
     """Time calls in turn and write a line for each.
 
     Args:
-        what: what the lines begin with, ``N=4096``; without a colon.
+        what: the start of the lines, e.g. ``N=4096``; without a colon.
         calls: by label.
-        repetitions: of each call, over all rounds.
+        repetitions: per call, over all rounds.
         flush: whether the L2 is cold before each repetition.
 
     Returns:
@@ -71,21 +71,21 @@ def timed_lines(
     contenders = [Contender(label, call) for label, call in calls.items()]
     rounds = [time_contenders(contenders, plan) for _ in range(ROUNDS)]
     lines = []
-    for at, label in enumerate(calls):
-        every = np.concatenate([one[at].samples_us for one in rounds])
-        medians = ", ".join(f"{one[at].median:.2f}" for one in rounds)
-        lines.append(f"{what}: {label}: {np.median(every):.2f} us; rounds {medians}")
+    for index, label in enumerate(calls):
+        samples = np.concatenate([timings[index].samples_us for timings in rounds])
+        medians = ", ".join(f"{timings[index].median:.2f}" for timings in rounds)
+        lines.append(f"{what}: {label}: {np.median(samples):.2f} us; rounds {medians}")
     return "\n".join(lines)
 
 
 def read_times(text: str) -> dict[tuple[str, str], float]:
     """Medians in microseconds by ``(what, label)`` from lines of ``timed_lines``."""
-    found = re.findall(r"(?m)^([^:\n]+): ([^:\n]+(?:: [^:\n]+)?): ([\d.]+) us; rounds ", text)
-    return {(what, label): float(us) for what, label, us in found}
+    matches = re.findall(r"(?m)^([^:\n]+): ([^:\n]+(?:: [^:\n]+)?): ([\d.]+) us; rounds ", text)
+    return {(what, label): float(us) for what, label, us in matches}
 
 
 def printed_times(lesson: str, name: str) -> Numbers:
-    """``read_times`` of what a recorded cell printed; NaN for what is not recorded.
+    """``read_times`` of what a recorded cell printed; NaN for unrecorded times.
 
     Args:
         lesson: the lesson's id.
@@ -95,15 +95,15 @@ def printed_times(lesson: str, name: str) -> Numbers:
 
 
 def largest_difference(arrays: Mapping[str, Any], calls: Sequence[Callable[[], Any]], name: str) -> float:
-    """The largest difference between what calls leave in an array of BF16 bits, cleared before each."""
+    """The largest difference between calls' results in an array of BF16 bits, cleared before each."""
     import cupy
 
-    first, most = None, 0.0
+    first, largest = None, 0.0
     for call in calls:
         arrays[name].fill(0)
         call()
         cupy.cuda.runtime.deviceSynchronize()
-        found = bf16.values(arrays[name])
-        first = found.copy() if first is None else first
-        most = max(most, float(abs(found - first).max()))
-    return most
+        values = bf16.values(arrays[name])
+        first = values.copy() if first is None else first
+        largest = max(largest, float(abs(values - first).max()))
+    return largest

@@ -1,9 +1,8 @@
 """Slugs: how devices, variants and cases are spelt in file names and in look-ups from prose.
 
 ``NVIDIA H100 80GB HBM3`` is the folder ``nvidia-h100-80gb-hbm3``. In ``{{ vector_add.float4.n_1024.median |
-us }}`` the variant ``float4`` and the case ``{"n": 1024}`` are spelt with underscores: lower case, every run
-of other characters one underscore, parameters joined as ``name_value`` in the order in which the case names
-them.
+us }}`` the variant ``float4`` and the case ``{"n": 1024}`` are in lower case, with one underscore for every
+run of other characters; parameters are joined as ``name_value`` in the case's order.
 """
 
 from __future__ import annotations
@@ -21,23 +20,23 @@ def device_slug(name: str) -> str:
 
 
 def name_slug(name: str) -> str:
-    """A variant's or library's label as a look-up spells it; a leading digit gets an underscore in front."""
+    """A variant's or library's label in a look-up; an underscore precedes a leading digit."""
     slug = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
     return f"_{slug}" if slug[:1].isdigit() else slug
 
 
 def case_slug(case: Mapping[str, Any]) -> str:
-    """A case's parameters as a look-up spells them, e.g. ``n_1024_d_64``; ``only`` for no parameters."""
+    """A case's parameters in a look-up, e.g. ``n_1024_d_64``; ``only`` without parameters."""
     return "_".join(name_slug(f"{name} {_number(value)}") for name, value in case.items()) or "only"
 
 
 def case_text(case: Mapping[str, Any]) -> str:
-    """A case's parameters for a reader, e.g. ``n = 1,024, d = 64``; a large power of two as 2²⁶."""
+    """A case's parameters for readers, e.g. ``n = 1,024, d = 64``; large powers of two as 2²⁶."""
     return ", ".join(f"{name} = {_shown(value)}" for name, value in case.items())
 
 
 def heading_slug(heading: str, separator: str = "-") -> str:
-    """The anchor of a heading on its page, e.g. ``two-coordinates-then-three``; all scripts stay."""
+    """The anchor of a heading, e.g. ``two-coordinates-then-three``; letters of all scripts are kept."""
     return re.sub(r"[\s_-]+", separator, re.sub(r"[^\w\- ]+", "", heading).strip()).lower()
 
 

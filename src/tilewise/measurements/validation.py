@@ -1,7 +1,7 @@
-"""What the pages "What the simulator counts" and "What the kernels take" show: numbers, tables and reasons.
+"""The contents of the pages "What the simulator counts" and "What the kernels take".
 
 In: the records that `validation/` commits. Out: Markdown by name, for ``{{ hardware.table }}`` and the like.
-No number of the pages is typed, and no lesson, compiler or simulator runs for them.
+No number on the pages is typed by hand, and no lesson, compiler or simulator runs for them.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from tilewise.measurements.validation_file import FOLDER, RENEW, load, measured,
 from tilewise.outputs import Cell, Column, Table
 
 FORM = ("comparison", 2)
-"""What kind of record a comparison is, and the version of its schema."""
+"""The kind of a comparison's record, and the version of its schema."""
 LESSONS = "Kernels of the lessons"
-"""The title of the group that the course itself fills."""
+"""The title of the group of the course's own kernels."""
 UNCOUNTED, CHANGED = "not counted on this GPU yet", "changed since they were counted"
 """Why a kernel is not compared."""
 UNEXPLAINED = "not explained"
-"""The reason of a difference that has none; a test fails for it."""
+"""The reason for a difference without one; a test fails for it."""
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
-"""The tools of compute-sanitizer, each a run of its own."""
+"""The tools of compute-sanitizer, each in its own run."""
 
 
 @dataclass(frozen=True)
@@ -37,50 +37,50 @@ class Pair:
     simulated: int
     counted: int
     why: str = ""
-    """The title of the reason why they differ."""
+    """The title of the reason for the difference."""
 
     @property
     def residual(self) -> int:
-        """Hardware less simulator."""
+        """Hardware minus simulator."""
         return self.counted - self.simulated
 
 
 @dataclass(frozen=True)
 class Distance:
-    """How far an output of the simulator is from the hardware's."""
+    """The difference between the simulator's and the hardware's output."""
 
     same_bits: bool
     """Whether all bytes are equal."""
     allowed: bool
     """Whether the specimen allows this difference."""
     largest: float | None = None
-    """The largest absolute difference, to four digits; None where only a hash was kept."""
+    """The largest absolute difference, to four digits; None if only a hash was stored."""
     why: str = ""
-    """The title of the reason why bits differ that ought to be the same."""
+    """The title of the reason why bits differ that should be equal."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One kernel on both sides; of one that waits for its counters, the name and the key alone."""
+    """One kernel on both sides; only name and key if its counters are missing or outdated."""
 
     name: str
     """The specimen's name."""
     key: str
     """The specimen's key when it ran."""
     waits: str = ""
-    """``UNCOUNTED`` or ``CHANGED``; empty where it is compared."""
+    """``UNCOUNTED`` or ``CHANGED``; empty if it is compared."""
     idea: str = ""
-    """The one thing it is there for."""
+    """What it tests."""
     tolerance: tuple[float, float] = (0.0, 0.0)
-    """How far outputs may be apart: relative to the value, and absolute; zeros ask for the same bits."""
+    """How much outputs may differ, relative and absolute; zeros require equal bits."""
     instructions: Pair = Pair(0, 0)
-    """Warp instructions: of PTX, and of machine code."""
+    """Warp instructions: PTX and SASS."""
     counts: Mapping[str, Pair] = field(default_factory=dict)
-    """By the name of the count; only those in which either side counted something."""
+    """By name of the count; only those that are nonzero on either side."""
     outputs: Mapping[str, Distance] = field(default_factory=dict)
     """By the name of the parameter."""
     edits: str = ""
-    """What the source must say instead for the hardware's bits."""
+    """The change to the source that reproduces the hardware's bits."""
 
     @property
     def exact(self) -> bool:
@@ -93,7 +93,7 @@ class Comparison:
     """The simulator against one device's counters."""
 
     provenance: Mapping[str, Any]
-    """Where, when and with what the counters were taken."""
+    """Where, when and with which versions the counters were taken."""
     metrics: Mapping[str, str]
     """Our names for the counters, and Nsight Compute's."""
     counts: tuple[str, ...]
@@ -101,13 +101,13 @@ class Comparison:
     counters: str
     """The checksum of the counters."""
     simulator: str
-    """A hash of the simulator, and of all else that decides its counts."""
+    """A hash of the simulator and of everything else that affects its counts."""
     reasons: Mapping[str, str]
     """Why counts differ: a paragraph by its title."""
     groups: Mapping[str, tuple[Row, ...]]
     """Kernels by the title of their group."""
     gone: tuple[str, ...] = ()
-    """The names of kernels that were counted and are launched no more."""
+    """The names of kernels that were counted and are no longer launched."""
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -115,7 +115,7 @@ class Comparison:
         return tuple(row for rows in self.groups.values() for row in rows if not row.waits)
 
     def waiting(self, why: str) -> tuple[str, ...]:
-        """The names of those that are not, for one reason."""
+        """The names of kernels that are not compared, for one reason."""
         return tuple(row.name for rows in self.groups.values() for row in rows if row.waits == why)
 
     def keys(self, group: str) -> dict[str, str]:
@@ -128,7 +128,7 @@ def load_comparison(project: Path, name: str = "") -> Comparison:
 
     Args:
         project: the project's folder.
-        name: the record; that of the first device where not given.
+        name: the record; by default that of the first device.
 
     Raises:
         LessonError: it is missing or malformed.
@@ -140,9 +140,9 @@ def load_comparison(project: Path, name: str = "") -> Comparison:
 
 
 def _comparison(body: dict[str, Any]) -> Comparison:
-    own = {name: body[name] for name in ("provenance", "metrics", "counters", "simulator", "reasons")}
+    members = {name: body[name] for name in ("provenance", "metrics", "counters", "simulator", "reasons")}
     groups = {group: tuple(map(_row, rows)) for group, rows in body["rows"].items()}
-    return Comparison(**own, counts=tuple(body["counts"]), groups=groups, gone=tuple(body["gone"]))
+    return Comparison(**members, counts=tuple(body["counts"]), groups=groups, gone=tuple(body["gone"]))
 
 
 def _row(data: dict[str, Any]) -> Row:
@@ -180,11 +180,11 @@ def fragment(name: str, project: Path) -> str:
 
 
 def _device(record: Comparison) -> str:
-    made = record.provenance
-    versions = made["versions"]
+    origin = record.provenance
+    versions = origin["versions"]
     return (
-        f"{made['device']} (driver {made['driver']}, NVRTC {versions['nvrtc']}, CuPy {versions['cupy']}, "
-        f"Nsight Compute {versions['ncu']}, {made['date']})"
+        f"{origin['device']} (driver {origin['driver']}, NVRTC {versions['nvrtc']}, CuPy {versions['cupy']}, "
+        f"Nsight Compute {versions['ncu']}, {origin['date']})"
     )
 
 
@@ -194,19 +194,19 @@ def _pairs(record: Comparison) -> list[Pair]:
 
 def _same_bits(record: Comparison) -> str:
     rows = (row for row in record.rows if row.exact)
-    return str(sum(not any(one.why for one in row.outputs.values()) for row in rows))
+    return str(sum(not any(distance.why for distance in row.outputs.values()) for row in rows))
 
 
 def _rewritten(record: Comparison) -> str:
-    """Outputs with other bits than the hardware's, and the reason that a rewritten source shows."""
-    found = (
-        (one.why, [row.name, name, one.largest, row.edits])
+    """Outputs whose bits differ from the hardware's, with the reason, shown by a rewritten source."""
+    reasons = (
+        (distance.why, [row.name, name, distance.largest, row.edits])
         for row in record.rows
-        for name, one in row.outputs.items()
-        if one.why
+        for name, distance in row.outputs.items()
+        if distance.why
     )
     columns = ["kernel", "output", "largest difference", "equal once the source has"]
-    return _by_reason(record, columns, found)
+    return _by_reason(record, columns, reasons)
 
 
 def _bounded(record: Comparison) -> str:
@@ -223,8 +223,8 @@ def _bounded(record: Comparison) -> str:
 
 def _table(record: Comparison) -> str:
     parts = []
-    for group, every in record.groups.items():
-        if rows := [row for row in every if not row.waits]:
+    for group, group_rows in record.groups.items():
+        if rows := [row for row in group_rows if not row.waits]:
             counted = {name for row in rows for name in row.counts}
             names = [name for name in record.counts if name in counted]
             columns: list[str | Column] = ["kernel", "what it does"]
@@ -238,15 +238,19 @@ def _table(record: Comparison) -> str:
 
 
 def _uncounted(record: Comparison) -> str:
-    """What was not compared, by name: kernels newer than their counters, and counters without a kernel."""
+    """What was not compared: kernels newer than their counters, and counters without a kernel."""
     uncounted, changed = record.waiting(UNCOUNTED), record.waiting(CHANGED)
-    named = ((UNCOUNTED, uncounted), (CHANGED, changed), ("counted, but no longer launched", record.gone))
+    names_by_reason = (
+        (UNCOUNTED, uncounted),
+        (CHANGED, changed),
+        ("counted, but no longer launched", record.gone),
+    )
     rows = []
-    for why, names in named:
+    for why, names in names_by_reason:
         by_lesson: dict[str, list[str]] = {}
         for name in names:
-            lesson, apart, kernel = name.partition(": ")
-            by_lesson.setdefault(lesson if apart else "", []).append(kernel if apart else name)
+            lesson, separator, kernel = name.partition(": ")
+            by_lesson.setdefault(lesson if separator else "", []).append(kernel if separator else name)
         rows += [[lesson, why, "; ".join(kernels)] for lesson, kernels in by_lesson.items()]
     if not rows:
         return "All kernels of all lessons are in these tables."
@@ -268,22 +272,22 @@ def _cell(pair: Pair | None) -> Cell | str:
 
 
 def _differences(record: Comparison) -> str:
-    found = (
+    reasons = (
         (pair.why, [row.name, name, pair.simulated, pair.counted, f"{pair.residual:+,}"])
         for row in record.rows
         for name, pair in row.counts.items()
         if pair.residual
     )
     residual = Column("residual", align="right")
-    return _by_reason(record, ["kernel", "count", "simulator", "hardware", residual], found)
+    return _by_reason(record, ["kernel", "count", "simulator", "hardware", residual], reasons)
 
 
 def _by_reason(
-    record: Comparison, columns: Sequence[str | Column], found: Iterable[tuple[str, Sequence[Any]]]
+    record: Comparison, columns: Sequence[str | Column], reasons: Iterable[tuple[str, Sequence[Any]]]
 ) -> str:
     """A table for each reason, under its paragraph."""
     rows: dict[str, list[Sequence[Any]]] = {}
-    for why, row in found:
+    for why, row in reasons:
         rows.setdefault(why or UNEXPLAINED, []).append(row)
     texts = {UNEXPLAINED: "These differences aren't explained yet.", **record.reasons}
     return "\n\n".join(
@@ -292,7 +296,7 @@ def _by_reason(
 
 
 def _instructions(record: Comparison) -> str:
-    """How many machine instructions stand for one of PTX: the range over all kernels."""
+    """SASS instructions per PTX instruction: the range over all kernels."""
     ratios = sorted(row.instructions.counted / row.instructions.simulated for row in record.rows)
     return f"{ratios[0]:.2f} to {ratios[-1]:.2f}"
 
@@ -303,7 +307,7 @@ def _metrics(record: Comparison) -> str:
 
 
 def _sanitizer(project: Path) -> str:
-    """A row for each lesson: kernels looked at, those that changed since, and what each tool found."""
+    """A row for each lesson: kernels checked, kernels not checked, and the findings of each tool."""
     names = of_devices(project, "sanitizer")
     if not names:
         return "No device has a record of it yet; `python -m validation.sanitizer` writes one."
@@ -314,20 +318,22 @@ def _sanitizer(project: Path) -> str:
         by_lesson.setdefault(kernel[0].partition(": ")[0], []).append(kernel)
     lines = []
     for lesson, kernels in by_lesson.items():
-        if looked := [rows[one] for one in kernels if one in rows]:
-            counts = [_findings(looked, tool) for tool in TOOLS]
-            lines.append([lesson, len(looked), len(kernels) - len(looked), *counts])
+        if checked := [rows[kernel] for kernel in kernels if kernel in rows]:
+            counts = [_findings(checked, tool) for tool in TOOLS]
+            lines.append([lesson, len(checked), len(kernels) - len(checked), *counts])
     columns = [Column(name, align="right") for name in ("kernels", "not checked", *TOOLS)]
-    made = record["provenance"]
-    version = made["versions"]["compute-sanitizer"]
-    caption = f"Findings of compute-sanitizer {version} on an {made['device']}, {made['date']}, by lesson."
+    origin = record["provenance"]
+    version = origin["versions"]["compute-sanitizer"]
+    caption = (
+        f"Findings of compute-sanitizer {version} on an {origin['device']}, {origin['date']}, by lesson."
+    )
     return _html(["lesson", *columns], lines, caption)
 
 
 def _findings(rows: Iterable[Mapping[str, Any]], tool: str) -> Cell | int:
-    found = {row["name"]: row["said"][tool] for row in rows if row["said"][tool]}
-    title = "; ".join(f"{name}: {what}" for name, what in found.items())
-    return Cell(len(found), title, mark="hazard") if found else 0
+    findings = {row["name"]: row["said"][tool] for row in rows if row["said"][tool]}
+    title = "; ".join(f"{name}: {message}" for name, message in findings.items())
+    return Cell(len(findings), title, mark="hazard") if findings else 0
 
 
 def _html(columns: Iterable[str | Column], rows: Iterable[Sequence[Any]], caption: str = "") -> str:
@@ -348,11 +354,11 @@ FRAGMENTS: Mapping[str, Callable[[Comparison], str]] = {
     "instructions": _instructions,
     "metrics": _metrics,
 }
-"""What can stand after ``hardware.`` in a placeholder."""
+"""The parts that need the comparison, by the name after ``hardware.`` in a placeholder."""
 
 PLAIN: Mapping[str, Callable[[Path], str]] = {
     "sanitizer": _sanitizer,
     "nvrtc": lambda project: f"NVRTC {compiled_kernels.load_resources(project).nvrtc}",
     "architectures": lambda _: ", ".join(nvrtc.ARCHITECTURES),
 }
-"""Likewise, of what has no device's counters in it."""
+"""The parts that need no counters."""

@@ -1,7 +1,6 @@
-"""The JSON files that `validation/` commits for the site: where they are, and how they are read.
+"""The JSON files that `validation/` commits for the site: where they are and how they are read.
 
-In: the project's folder and a name. Out: what a function makes of the file, or one error that names the file
-and the repair.
+In: the project's folder and a name. Out: the parsed file, or an error with the file and the repair.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from tilewise.errors import LessonError
 from tilewise.measurements.record import checksum
 
 FOLDER = "validation/records"
-"""Where they are, below the project's folder."""
+"""Their folder, relative to the project's."""
 RENEW = "Run make records."
 """The repair of a record that needs no GPU."""
 
 Record = TypeVar("Record")
 Form = tuple[str, int]
-"""What kind of record it is, and the version of its schema."""
+"""The kind of record, and the version of its schema."""
 
 
 def load(
@@ -32,9 +31,9 @@ def load(
     Args:
         project: the project's folder.
         name: the file, below ``FOLDER``.
-        form: what the file must say it is.
-        parse: makes the record of the JSON object; may raise what a malformed one makes it raise.
-        repair: the sentence that says how to make the file anew.
+        form: the kind and schema that the file must have.
+        parse: creates the record from the JSON object; its errors for a malformed one are handled.
+        repair: the sentence that says how to renew the file.
 
     Raises:
         LessonError: the file is missing, truncated or malformed.
@@ -56,10 +55,10 @@ def of_devices(project: Path, kind: str) -> list[str]:
 
 
 def measured(body: dict[str, Any]) -> Mapping[str, Any]:
-    """A record of measurements, which nobody has edited by hand.
+    """A record of measurements, after checking its checksum.
 
     Raises:
-        ValueError: its checksum does not fit.
+        ValueError: the checksum is wrong.
     """
     if body["checksum"] != checksum(body):
         raise ValueError("it was edited by hand, its checksum does not fit")
