@@ -1,18 +1,17 @@
-// Who touches shared memory where more than the warps of one block do: warps of a cluster, bulk copies out of
-// shared memory, warpgroups (through wgmma) and mbarriers (what copies bring counts as written by the
-// mbarrier that tells of it).
+// Shared-memory ordering when agents other than one block's warps access it: warps of a cluster, bulk copies
+// out of shared memory, warpgroups (through wgmma) and mbarriers (the data of a copy counts as written by the
+// mbarrier that signals its completion).
 //
-// Each of them is an agent with a clock. A warp's vector clock holds the time up to which it knows each
-// agent; barriers of every kind pass that on. An access that meets an earlier one of an agent beyond the time
-// known is a hazard, whatever the order in which this machine happened to run them. A second vector, behind
-// the first, holds what proxy fences cover: generic writes that the asynchronous proxy may read.
+// Each agent has a clock. A warp's vector clock holds, per agent, the time up to which it has synchronised
+// with that agent; barriers of every kind propagate it. A conflict with an access later than that time is a
+// hazard, whatever order the simulator ran them in. A second vector, stored after the first, holds what proxy
+// fences cover: generic writes that the async proxy may read.
 //
-// Why two: loads and stores reach shared memory by the generic proxy, copies and wgmma by the asynchronous
-// one, and a barrier orders accesses of one proxy only. So a warp that knows of a write, by a barrier, may load
-// it, and yet a copy that it begins may read what was there before: only fence.proxy.async says that what is
-// known by the first vector holds for the second.
+// Why two: loads and stores use the generic proxy, copies and wgmma the async proxy, and a barrier orders
+// accesses of one proxy only. After a barrier a warp may load another warp's write, but a copy that it issues
+// may still read the old data. Only fence.proxy.async extends the first vector's ordering to the second.
 
-// A block's agents: its warps, their bulk copies, its warpgroups, its mbarriers.
+// Agents of a block: warps, their bulk copies, warpgroups, mbarriers.
 static int groups_of(const Block *B) { return (B->n_warps + 3) / 4; }
 static int bulk_agent(const Block *B, int w) { return B->first + B->n_warps + w; }
 static int group_agent(const Block *B, int w) { return B->first + 2 * B->n_warps + w / 4; }
@@ -35,11 +34,11 @@ typedef struct {
 } Doer;
 
 #define RANK_SHIFT                                                                                           \
-    24 // an address of shared memory beyond this bit is that of the block of rank (address >> 24) - 1
+    24 // shared addresses above this bit belong to the block of rank (address >> 24) - 1
 #define WITHIN ((1ull << RANK_SHIFT) - 1)
 
-// Whose shared memory an address is in; the address comes out as that block's own. Null for a rank that is
-// not there.
+// The block whose shared memory contains the address, which becomes an offset in that block. Null if no such
+// rank exists.
 static Block *owner_of(Block *B, u64 *address) {
     const u64 rank = *address >> RANK_SHIFT;
     if (!rank) return B;
@@ -47,19 +46,19 @@ static Block *owner_of(Block *B, u64 *address) {
     return rank <= (u64)B->cluster->size ? &B->cluster->blocks[rank - 1] : 0;
 }
 
-// What the address of a block's own shared memory says beside the place: in a cluster the block's rank, as on
-// a GPU. So it can be handed to another block as it is, and an address has to be cut before it goes into a
-// descriptor of wgmma, which has 18 bits for it.
+// Tag in the upper bits of a shared address: in a cluster the block's rank, as on a GPU, so that the address
+// is valid in other blocks. Mask it off for a wgmma descriptor, which has only 18 address bits.
 static u64 mark_of(const Block *B) {
     return B->L->agents && B->cluster->size > 1 ? (u64)(B->rank + 1) << RANK_SHIFT : 0;
 }
 
-// An address of a block's own shared memory without that mark; another block's as it is.
+// Removes that tag from an address in the block's own shared memory; leaves other blocks' addresses
+// unchanged.
 static u64 within_own(const Block *B, u64 address) {
     return B->L->agents && address >> RANK_SHIFT == (u64)B->rank + 1 ? address & WITHIN : address;
 }
 
-// In conflict with another agent, or with what it does.
+// Reports a conflict with another agent's access.
 static void conflict(Block *B, const Ins *in, int w, int lane, int kind, u64 offset, int size, int write,
                      int agent, int line) {
     Hazard *h = hazard(B, in, w, lane, kind);
@@ -97,7 +96,7 @@ static void add_reader(Readers *r, const Doer *by, int line) {
     r->list[mine] = (Reader){line, (s16)by->agent, (u8)by->atomic, by->clock};
 }
 
-// An access to bytes of T's shared memory on behalf of an agent.
+// Checks and records an agent's access to T's shared memory.
 static void order_agents(Block *B, Block *T, const Ins *in, int w, int lane, u64 offset, int size, int kind,
                          const Doer *by) {
     const int shift = __builtin_ctz((u32)B->L->shared_grain), covered = B->clocks / 2,
@@ -150,8 +149,8 @@ static void order_agents(Block *B, Block *T, const Ins *in, int w, int lane, u64
     }
 }
 
-// Notes that a warp touched another block's shared memory: that block has to have begun, and may not end
-// before it knows.
+// Records an access to another block's shared memory: that block must have started, and may exit only after
+// synchronising with it.
 static void visit(Block *B, Block *T, const Ins *in, int w, int lane, u64 offset, int size, int write) {
     Warp *W = &B->warps[w];
     int begun = 0;
@@ -172,7 +171,7 @@ static void visit(Block *B, Block *T, const Ins *in, int w, int lane, u64 offset
     T->remote_at[B->first + w] = in;
 }
 
-// The bytes of shared memory at an address that may be another block's of the cluster; null after a hazard.
+// Pointer to shared memory at an address that may be in another block of the cluster; null after a hazard.
 static u8 *reach(Block *B, const Ins *in, int w, int lane, u64 address, int size, int write) {
     Launch *L = B->L;
     u64 offset = address;
@@ -204,7 +203,7 @@ static u8 *reach(Block *B, const Ins *in, int w, int lane, u64 address, int size
     return B->stop ? 0 : T->shared + offset;
 }
 
-// An ordinary access by a lane, to its own block's shared memory or to another's.
+// A lane's ordinary access to its own or another block's shared memory.
 static void order_lane(Block *B, const Ins *in, int w, int lane, u64 address, int size, int kind) {
     Warp *W = &B->warps[w];
     Block *T = owner_of(B, &address);
@@ -212,9 +211,8 @@ static void order_lane(Block *B, const Ins *in, int w, int lane, u64 address, in
     if (T) order_agents(B, T, in, w, lane, address, size, kind, &by);
 }
 
-// A fence between the generic and the asynchronous proxy: what this warp knows so far may be read
-// asynchronously. One after initialising mbarriers is also what a relaxed arrival at the cluster's barrier
-// passes on.
+// Fence between the generic and async proxies: whatever is ordered before this warp now may be read by the
+// async proxy. A fence after mbarrier.init is also all that a relaxed cluster arrival propagates.
 static void fence_proxy(Block *B, int w, int initialised) {
     Warp *W = &B->warps[w];
     join(W->clock + B->clocks / 2, W->clock, B->clocks / 2);

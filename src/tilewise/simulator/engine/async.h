@@ -1,10 +1,10 @@
 // Bulk copies: cp.async.bulk between global memory, shared memory and the shared memory of another block of
 // the cluster.
 //
-// A copy into shared memory reads its source when it begins and lands when somebody first has to wait for its
-// mbarrier; until its mbarrier's phase is over, and from then on for those who did not wait for that, an
-// access to its bytes is a hazard. A copy out of shared memory is carried out when it begins; its bytes may
-// not be written until its thread has waited for its group.
+// A copy into shared memory reads its source when issued and lands when a thread first has to wait for its
+// mbarrier. Until the mbarrier's phase completes, and afterwards for threads that did not wait for it, an
+// access to its destination is a hazard. A copy out of shared memory executes when issued; its source must
+// not be overwritten until its thread has waited for the bulk group.
 
 typedef struct Flight {
     Block *to, *from;
@@ -12,7 +12,7 @@ typedef struct Flight {
     u64 target;
     s64 size;
     u8 *data;
-    u32 *knew; // what the sender of an st.async knew, which its mbarrier passes on; null for a copy
+    u32 *knew; // what the sender of an st.async knew, propagated by its mbarrier; null for a copy
     Ins where;
 } Flight;
 typedef struct Bulk {
@@ -21,11 +21,11 @@ typedef struct Bulk {
     const Ins *where;
 } Bulk;
 
-#define BOXED 1 // beside the bits of a swizzle: a tensor copy brought it, with this swizzle or none
+#define BOXED 1 // OR-ed with the swizzle bits (0 for none): written by a tensor copy
 
 static u64 swizzled(u64 address, int span) {
     return address ^ (address >> 3 & (u64)span);
-} // span: bits of the address that change
+} // span: address bits that change
 
 static void count_bulk(Launch *L, const Ins *in, int out, s64 useful, s64 sectors, s64 moved) {
     Count *c = &L->counts[in->line];
@@ -57,7 +57,7 @@ static int unaligned(Block *B, const Ins *in, int w, int l, u64 address, int uni
     return 1;
 }
 
-// Bytes of global memory that lie one behind another, checked and put in order; null after a hazard.
+// A contiguous range of global memory, checked for bounds and races; null after a hazard.
 static u8 *global_run(Block *B, const Ins *in, int w, int l, u64 address, s64 size, int kind) {
     int space, buffer, last;
     s64 index, end;
@@ -80,8 +80,7 @@ static void trace_bytes(Block *B, const Ins *in, int w, int l, int space, int ki
     }
 }
 
-// Sends bytes on their way into T's shared memory; `data` is taken over. The mbarrier lies beside the bytes,
-// in T.
+// Starts a copy into T's shared memory and takes ownership of `data`. The mbarrier is in T as well.
 static void take_off(Block *B, Block *T, const Ins *in, int w, int l, u64 target, u8 *data, s64 size,
                      int swizzle, Object *o) {
     Cluster *C = B->cluster;
@@ -89,7 +88,7 @@ static void take_off(Block *B, Block *T, const Ins *in, int w, int l, u64 target
     const int number = (int)(o - T->objects), shift = __builtin_ctz((u32)B->L->shared_grain);
     const Doer by = {object_agent(T, number), 1, 0, o->phase + 1, W->clock};
     const u32 covered = W->clock[B->clocks / 2 + o->agent];
-    if (covered < o->started) { // the copy's unit may not see the mbarrier
+    if (covered < o->started) { // the async proxy may not see the mbarrier
         Hazard *h = hazard(B, in, w, l, H_PROXY);
         if (h) {
             h->address = o->address;
@@ -146,7 +145,7 @@ static void land(Flight *f) {
     transact(f->from, T, &f->where, f->w, f->lane, o, -f->size);
 }
 
-// Lands what is under way to an mbarrier, or with none to any, in the order in which it began.
+// Lands the copies in flight on an mbarrier (null: on any), in issue order.
 static void land_all(Cluster *C, const Object *o) {
     const s32 flying = C->n_flights;
     s32 left = 0;
@@ -166,7 +165,7 @@ static void end_flights(Cluster *C) {
     free(C->flights);
 }
 
-// Notes a copy out of shared memory that its thread has to wait for; the bytes count as read until then.
+// Records a copy out of shared memory; its source counts as read until its thread has waited for it.
 static void begin_bulk(Block *B, const Ins *in, int w, int l, u64 address, s64 size) {
     Warp *W = &B->warps[w];
     const Doer by = {bulk_agent(B, w), 1, 0, ++W->bulk_begun, W->clock};
@@ -185,7 +184,7 @@ static void begin_bulk(Block *B, const Ins *in, int w, int l, u64 address, s64 s
     B->bulk[B->n_bulk++] = (Bulk){w, l, W->bulk_committed[l], W->bulk_begun, in};
 }
 
-// Lanes wait for their copies out of shared memory, all but those of the newest in->imm groups.
+// Lanes wait for all but the newest in->imm groups of their copies out of shared memory.
 static void finish_bulk(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
     s32 left = 0;
     u32 least = W->bulk_begun + 1;
@@ -200,8 +199,8 @@ static void finish_bulk(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
     W->clock[bulk_agent(B, w)] = least - 1;
 }
 
-// The mbarrier of a copy and the blocks that it goes to: with a mask, several of the cluster. Returns their
-// bits, 0 after a hazard.
+// The mbarrier and destination blocks of a copy: with a multicast mask, several of the cluster. Returns a bit
+// mask of blocks, 0 after a hazard.
 static u32 destinations(Block *B, const Ins *in, const Warp *W, int l, u64 *target, u64 *barrier) {
     const Launch *L = B->L;
     Cluster *C = B->cluster;
@@ -215,7 +214,7 @@ static u32 destinations(Block *B, const Ins *in, const Warp *W, int l, u64 *targ
     return REG(in->d[1])[l] & 0xffff & ((1u << C->size) - 1);
 }
 
-// Checks a copy into shared memory and sends `data` (taken over) to each of its destinations.
+// Checks a copy into shared memory and sends `data` (takes ownership) to each destination.
 static void deliver(Block *B, Warp *W, int w, const Ins *in, int l, u64 target, u8 *data, s64 size,
                     int swizzle) {
     u64 barrier, to = target;
@@ -256,7 +255,7 @@ static void deliver(Block *B, Warp *W, int w, const Ins *in, int l, u64 target, 
     free(data);
 }
 
-// Adds elements of shared memory to those of global memory, or takes their minimum and so on.
+// Reduces shared-memory elements into global memory (add, min and so on).
 static void reduce_run(const Ins *in, u8 *to, const u8 *from, s64 size) {
     const Ins as = {.sub = in->d[2], .type2 = in->d[3]};
     const int unit = width(in->d[3]) / 8;
@@ -266,8 +265,8 @@ static void reduce_run(const Ins *in, u8 *to, const u8 *from, s64 size) {
 
 enum { BULK_IN, BULK_OUT, BULK_ACROSS };
 
-// The source of a copy to another block counts as read by that block's mbarrier: its phase tells that the
-// copy is over.
+// The source of a copy to another block counts as read by that block's mbarrier, whose phase signals
+// completion.
 static void read_across(Block *B, const Warp *W, int w, const Ins *in, int l, u64 source, s64 size) {
     const Launch *L = B->L;
     Block *T = B;
@@ -334,8 +333,8 @@ static void copy_bulk(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
     })
 }
 
-// st.async: 4 or 8 bytes of a register into shared memory of the cluster. It tells the mbarrier beside them,
-// with release: who waits for that knows what the sender knew when it sent.
+// st.async: stores a 4- or 8-byte register to the cluster's shared memory. It signals the mbarrier in the
+// same block with release semantics: waiters synchronise with the sender's state at the store.
 static void store_async(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
     Launch *L = B->L;
     Cluster *C = B->cluster;

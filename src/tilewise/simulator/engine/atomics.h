@@ -1,6 +1,6 @@
 // Atomic operations of a warp on global and shared memory: read, combine, write back, lane by lane.
 
-// Sums of one or two numbers of 16 bits.
+// Adds one or two packed 16-bit values.
 static u64 add_short(int type, u64 x, u64 y, int size) {
     u64 sum = 0;
     for (int k = 0; k < size / 2; k++) {
@@ -48,7 +48,7 @@ static void atomic_memory(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
             if (p) { order_shared(B, in, w, l, address[l], size, KIND_ATOMIC, 0); if (B->stop) return; }
             if (p) { order_lanes(B, in, w, l, address[l], size, KIND_ATOMIC, 0); if (B->stop) return; } }
         else if (space == SPACE_GLOBAL) global |= 1u << l;
-        if (global && L->spread) { B->stop = STOPPED; return; }  // its order is that of the blocks
+        if (global && L->spread) { B->stop = STOPPED; return; }  // the result depends on block order
         u64 x = size == 8 ? REG64(in->b)[l] : REG(in->b)[l], y = in->sub == A_cas
             ? (size == 8 ? REG64(in->c)[l] : REG(in->c)[l]) : 0;
         if (p && space == SPACE_GLOBAL && buffer >= 0 && L->buffers[buffer].words) order_global(B, in, w, l,
@@ -60,7 +60,7 @@ static void atomic_memory(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
             else REG(in->d[0])[l] = (u32)old; }
         if (L->tracing) trace_access(B, in, w, l, space, KIND_ATOMIC, size, buffer, address[l], index, now);
     })
-    W->epoch++;  // a lock may be what it is for
+    W->epoch++;  // may implement a lock
     Count *c = &L->counts[in->line];
     if (global) count_global(c, address, global, size, KIND_ATOMIC);
     if (shared) count_shared(c, address, shared, size, KIND_ATOMIC);

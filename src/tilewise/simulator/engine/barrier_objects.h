@@ -1,8 +1,8 @@
 // mbarriers: objects in shared memory that count arrivals and bytes of asynchronous copies, phase by phase.
 //
-// A phase is over when no arrival and no byte is missing. What those who arrived knew goes to those who wait
-// (unless either says .relaxed). A thread that waits for a phase under way sleeps; its copies land when
-// somebody first has to wait for it.
+// A phase completes when no arrivals and no bytes are pending. Waiters synchronise with the threads that
+// arrived (unless either side is .relaxed). A thread that waits for an incomplete phase sleeps; copies land
+// when a thread first has to wait for them.
 
 enum {
     MB_PLAIN = -1,
@@ -12,7 +12,7 @@ enum {
     MB_COUNT,
     MB_BYTES,
     MB_UNORDERED
-}; // what is wrong: Hazard.buffer
+}; // Hazard.buffer: what is wrong
 
 static void land_all(Cluster *C, const Object *o);
 
@@ -35,7 +35,7 @@ static Object *find_object(Block *T, u64 address) {
     return 0;
 }
 
-// Whether 8 bytes at an address can be an mbarrier: aligned, and in shared memory; a hazard where they cannot.
+// Whether an address can hold an mbarrier: 8-byte aligned and in shared memory; else reports a hazard.
 static int reach_object(Block *B, const Ins *in, int w, int l, u64 address) {
     if (!(address & 7)) return reach(B, in, w, l, address, 8, 1) != 0;
     Hazard *h = hazard(B, in, w, l, H_MISALIGNED);
@@ -47,7 +47,7 @@ static int reach_object(Block *B, const Ins *in, int w, int l, u64 address) {
     return 0;
 }
 
-// The mbarrier at an address, which may be another block's (*T); null after a hazard.
+// The mbarrier at an address, possibly in another block (*T); null after a hazard.
 static Object *object_at(Block *B, const Ins *in, int w, int l, u64 address, Block **T) {
     if (!reach_object(B, in, w, l, address)) return 0;
     u64 offset = address;
@@ -113,7 +113,7 @@ static void init_object(Block *B, const Ins *in, int w, int l, u64 address, u32 
     o->started = W->vc[w];
     o->live = 1;
     o->phase =
-        (o->phase + 1) & ~1u; // goes on from the last object that had this number, so that old times stay old
+        (o->phase + 1) & ~1u; // continues from the slot's last mbarrier, so that old times stay old
     o->done[object_agent(B, (int)(o - B->objects))] = o->phase;
     const int shift = __builtin_ctz((u32)B->L->shared_grain);
     for (u64 at = address >> shift; at <= (address + 7) >> shift; at++) B->shadow[at].initialised = OBJECT;
@@ -125,7 +125,7 @@ static void end_object(Block *B, Object *o) {
     o->live = 0;
 }
 
-// Adds what a warp knows to the phase under way.
+// Merges a warp's clock into the current phase.
 static void pass_on(Block *B, int w, Object *o) { join(o->coming, B->warps[w].clock, B->clocks); }
 
 static void arrive(Block *B, Block *T, const Ins *in, int w, int l, Object *o, s64 count) {
@@ -150,8 +150,8 @@ static void transact(Block *B, Block *T, const Ins *in, int w, int l, Object *o,
 
 static void arrive_after_copies(Block *B, const Ins *in, int w, int l, Object *o);
 
-// in->sub: what is done; in->a, in->imm: where; in->b: the count; in->d[0]: the state, which is the phase
-// and, above, the count.
+// in->sub: operation; in->a, in->imm: address; in->b: count; in->d[0]: state, the phase with the count in the
+// upper bits.
 static void use_objects(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
     Launch *L = B->L;
     const u64 *base = REG64(in->a);
@@ -217,13 +217,12 @@ static void use_objects(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
     W->vc[w] += (u32)released;
 }
 
-// Whether a phase is over; if so, the warp learns what its arrivals knew.
+// Whether a phase has completed.
 static int phase_over(const Object *o, const Ins *in, u64 asked) {
     return in->sub & 1 ? (o->phase & 1) != (asked & 1) : o->phase != (u32)asked;
 }
 
-// test_wait and, with in->sub & 2, try_wait; in->sub & 1: by parity. Returns the lanes that have to wait
-// here.
+// test_wait or, with in->sub & 2, try_wait; in->sub & 1: by parity. Returns the lanes that must wait.
 static u32 wait_objects(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
     Launch *L = B->L;
     const u64 *base = REG64(in->a);
@@ -258,7 +257,7 @@ static u32 wait_objects(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
     return blocked;
 }
 
-// cp.async.mbarrier.arrive: what the lane's cp.async bring is told of by this mbarrier's phase.
+// cp.async.mbarrier.arrive: this mbarrier's phase signals completion of the lane's cp.async copies.
 static void arrive_after_copies(Block *B, const Ins *in, int w, int l, Object *o) {
     Copies *kept = &B->copies[w];
     s32 left = 0;

@@ -1,23 +1,22 @@
-// Barriers of a block: which may pass, what they tell each warp, and what is wrong when nobody can go on.
+// Block barriers: which may complete, what each warp learns from them, and deadlock diagnosis.
 //
-// Threads that have exited are not waited for, as the PTX ISA says of exit: a barrier for all threads of the
-// block passes when every thread that has not exited waits there. That some had exited is noted. A barrier
-// with a count of threads is not released by exits, but counts by warps: where all lanes of a warp that have
-// not exited wait, the exited ones count too.
+// Exited threads are not waited for, as the PTX ISA says of exit: a barrier for the whole block completes
+// when every live thread waits there, with a note if some had exited. An exit does not release a barrier with
+// a thread count, but arrivals are per warp: once all live lanes of a warp wait, its exited lanes count too.
 
-// Lanes that wait at barrier `id`.
+// Lanes waiting at barrier `id`.
 static u32 waiting_at(const Warp *W, int id) {
     const u32 waiting = lanes_in(W, LANE_PARKED);
     return waiting ? waiting & MASK_OF(lanes_s32(W->bar_id) == id) : 0;
 }
 
-// Whether any thread of a block waits at a barrier.
+// Whether any thread of a block is waiting at a barrier.
 static int parked(const Block *B) {
     for (int w = 0; w < B->n_warps; w++) if (lanes_in(&B->warps[w], LANE_PARKED)) return 1;
     return 0;
 }
 
-// Threads of a block that have not exited.
+// Number of live threads in a block.
 static int live_threads(const Block *B) {
     int live = 0;
     for (int w = 0; w < B->n_warps; w++)
@@ -25,13 +24,13 @@ static int live_threads(const Block *B) {
     return live;
 }
 
-// How many threads of a warp count as arrived at a barrier that names a count.
+// Threads of a warp that count as arrived at a barrier with a thread count.
 static int counted_at(const Warp *W, int id) {
     const u32 here = waiting_at(W, id), exited = lanes_in(W, LANE_EXITED);
     return __builtin_popcount(here && (here | exited) == W->present ? W->present : here);
 }
 
-// Notes that threads of a block had exited before a barrier that passed without them; once a line.
+// Notes, once per line, that a barrier completed without threads that had exited.
 static void note_exited(Block *B, int line, int exited) {
     Launch *L = B->L;
     for (s64 i = 0; i < L->n_notes; i++) if (L->notes[i].line == line) { L->notes[i].count++; return; }
@@ -45,7 +44,7 @@ static void note_exited(Block *B, int line, int exited) {
     }
 }
 
-// __syncthreads_count, _and, _or: every thread gets what the predicates of all make.
+// __syncthreads_count, _and, _or: reduces the predicates of all threads.
 static void reduce_barrier(Block *B, int id) {
     Launch *L = B->L; u32 count = 0, and = 1, or = 0;
     for (int pass = 0; pass < 2; pass++)
@@ -59,7 +58,7 @@ static void reduce_barrier(Block *B, int id) {
         }
 }
 
-// Lets the barriers pass that all their threads have reached. Returns how many did.
+// Completes every barrier that all its threads have reached. Returns how many.
 static int release(Block *B) {
     int released = 0; u32 named = 0;
     const int live = live_threads(B);
@@ -84,7 +83,7 @@ static int release(Block *B) {
         }
         if (warp < 0 || (wanted == EVERYBODY ? here < live && counted < B->threads : counted < wanted))
             continue;
-        if (id == 0 && other >= 0) {  // lanes of one warp at __syncthreads in two places; warps may be
+        if (id == 0 && other >= 0) {  // lanes of one warp at two different __syncthreads; warps may differ
             const Warp *W = &B->warps[other / 32];
             Ins where = {0}; where.line = W->bar_line[parted];
             Hazard *h = hazard(B, &where, other / 32, parted, H_BARRIER);
@@ -111,7 +110,7 @@ static int release(Block *B) {
     return released;
 }
 
-static void stuck(Block *B) {  // nobody can go on: some threads wait for others that never come
+static void stuck(Block *B) {  // deadlock: threads wait for others that never arrive
     Launch *L = B->L;
     for (int w = 0; w < B->n_warps; w++) for (int l = 0; l < 32; l++) {
         Warp *W = &B->warps[w];

@@ -1,6 +1,6 @@
-// Blocks that run together, and threads that sleep: who may go on, what a cluster's barrier tells, and what
-// is wrong when nobody can. A block whose threads have all exited is looked at once more: nothing may be
-// under way in its shared memory.
+// Scheduling of clusters and sleeping threads: which may continue, what a cluster barrier propagates, and
+// deadlock diagnosis. A block whose threads have all exited gets a final check: no copy may still be in
+// flight to or from its shared memory.
 
 static int begin_agents(Block *B) {
     B->objects = calloc(MAX_OBJECTS, sizeof(Object));
@@ -43,7 +43,7 @@ static void end_agents(Block *B) {
     free(B->bulk);
 }
 
-// Lets those lanes of a warp go on for which what they sleep for has happened.
+// Wakes the lanes of a warp whose wait is over.
 static void wake(Block *B, int w) {
     Warp *W = &B->warps[w];
     for (int l = 0; l < 32; l++)
@@ -57,7 +57,7 @@ static void wake(Block *B, int w) {
         }
 }
 
-// The cluster's barrier is passed when every thread that has not exited has arrived.
+// The cluster barrier completes when every live thread has arrived.
 static int meet(Cluster *C) {
     int all = 1, any = 0;
     for (int rank = 0; rank < C->size; rank++)
@@ -77,7 +77,7 @@ static int meet(Cluster *C) {
     C->meeting++;
     C->events++;
     for (int rank = 0; rank < C->size; rank++) C->blocks[rank].interval++;
-    Launch *L = C->L;  // where the whole grid has met, nothing before races with anything after
+    Launch *L = C->L;  // if it spans the grid, nothing before races with anything after
     if (C->size == (s64)L->grid[0] * L->grid[1] * L->grid[2])
         for (s64 i = 0; i < L->n_buffers; i++) {
             const Buffer *one = &L->buffers[i]; const u64 grain = (u64)L->global_grain;
@@ -86,8 +86,8 @@ static int meet(Cluster *C) {
     return 1;
 }
 
-// Lanes that only looked whether an mbarrier's phase is over go on with "not yet", now that nobody else can;
-// 0 if there are none or it has been of no use for long.
+// When nothing else can run, resumes lanes that only polled an mbarrier (test_wait) with "not yet". Returns 0
+// if there are none or polling has long made no progress.
 static int let_poll(Cluster *C) {
     int any = 0;
     if (C->events != C->polled) {
@@ -108,7 +108,7 @@ static int let_poll(Cluster *C) {
     return any;
 }
 
-// A thread of the cluster that its barrier waits for.
+// Names a thread that the cluster barrier is waiting for.
 static void name_missing(Cluster *C, Hazard *h) {
     for (int rank = 0; rank < C->size; rank++)
         for (int w = 0; w < C->blocks[rank].n_warps; w++) {
@@ -123,7 +123,7 @@ static void name_missing(Cluster *C, Hazard *h) {
         }
 }
 
-// What a lane that sleeps waits for.
+// Describes what a sleeping lane waits for.
 static void describe_sleeper(Block *B, int w, int l, Hazard *h) {
     const Warp *W = &B->warps[w];
     h->buffer = W->blocked_on[l];
@@ -145,7 +145,7 @@ static void describe_sleeper(Block *B, int w, int l, Hazard *h) {
         }
 }
 
-// Names the first lane that sleeps for a reason; with `bytes`, at an mbarrier that lacks nothing but bytes.
+// Reports the first lane that sleeps for a reason; with `bytes`, at an mbarrier that only lacks bytes.
 static int name_sleeper(Cluster *C, int what, int bytes) {
     for (int rank = 0; rank < C->size; rank++)
         for (int w = 0; w < C->blocks[rank].n_warps; w++) {
@@ -163,7 +163,7 @@ static int name_sleeper(Cluster *C, int what, int bytes) {
     return 0;
 }
 
-// Nobody can go on: names a thread that sleeps. Where bytes are missing, that is why; others wait for their
+// Deadlock: reports a sleeping thread. Missing bytes come first, being the cause; other waits are for their
 // readers.
 static int deadlock(Cluster *C) {
     if (name_sleeper(C, ON_OBJECT, 1) || name_sleeper(C, ON_OBJECT, 0)) return STOPPED;
@@ -188,7 +188,8 @@ static void left_over(Block *B, int w, int l, int kind, const Ins *where, u64 ad
     }
 }
 
-// A block whose threads have all exited: is anything still to come to its shared memory, or being read there?
+// Final check of a block whose threads have all exited: is a copy still in flight to or from its shared
+// memory?
 static void finish_block(Block *B) {
     Cluster *C = B->cluster;
     B->finished = 1;
@@ -226,7 +227,7 @@ static int all_exited(const Block *B) {
     return 1;
 }
 
-// Runs the blocks of a cluster until all have exited, or one stops; returns why.
+// Runs the cluster's blocks until all have exited or one stops; returns the reason.
 static int run_cluster(Cluster *C) {
     for (;;) {
         int stop, live = 0, moved = 0;

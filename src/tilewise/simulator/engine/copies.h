@@ -1,10 +1,8 @@
-// cp.async: copies from global to shared memory that go on beside the thread that began them. What they bring
-// is put into shared memory only where that thread waits for it; until then every access to these bytes is a
-// hazard.
+// cp.async: asynchronous copies from global to shared memory. The data is written to shared memory only when
+// the issuing thread waits for it; until then any access to the destination is a hazard.
 
-// Begins the copies of a warp's lanes. The source is read here: a kernel that writes it before the wait has a
-// race of its own. in->type2: bytes of a copy; in->c: the slot that holds how many are read, the rest being
-// zero.
+// Issues the copies of a warp's lanes. The source is read here: a kernel that writes it before the wait has a
+// race anyway. in->type2: bytes per copy; in->c: slot with the bytes to read, the rest is zero-filled.
 static void begin_copies(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
     Launch *L = B->L; const int size = in->type2;
     const u64 *to = REG64(in->a), *from = REG64(in->b); const u32 *wanted = REG(in->c);
@@ -14,14 +12,14 @@ static void begin_copies(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
         const int bytes = wanted[l] < (u32)size ? (int)wanted[l] : size;
         source[l] = from[l] + (u64)in->imm; target[l] = to[l] + (u64)(s64)in->e;
         target[l] = within_own(B, target[l]);
-        if (target[l] >> RANK_SHIFT) {  // of another block: only bulk copies reach it
+        if (target[l] >> RANK_SHIFT) {  // another block's: only bulk copies reach it
             Hazard *h = hazard(B, in, w, l, H_BOUNDS);
             if (h) { h->address = target[l]; h->size = size; h->write = 1; h->buffer = -2;
                 h->index = (s64)target[l]; }
             if (B->stop) return;
             continue;
         }
-        if (bytes) {  // whole or in part, the source is aligned as the whole
+        if (bytes) {  // even a partial read needs the full copy's alignment
             u8 *p = 0;
             if (source[l] & (u64)(size - 1))
                 resolve(B, in, w, l, source[l], size, SPACE_GLOBAL, KIND_LOAD, &space, &buffer, &index);
@@ -71,8 +69,8 @@ static void begin_copies(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
     if (writing) count_shared(&L->counts[in->line], target, writing, size, KIND_STORE);
 }
 
-// Lanes wait for their copies: all, or with in->sub those of all groups but the newest in->imm. A copy counts
-// as a store by its thread at this point, so that other warps need a barrier after it.
+// Lanes wait for all their copies or, with in->sub, for all but the newest in->imm groups. A copy counts as a
+// store by its thread at this point, so other warps still need a barrier.
 static void finish_copies(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
     Launch *L = B->L;
     Copies *kept = &B->copies[w]; s32 left = 0;
@@ -85,7 +83,7 @@ static void finish_copies(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
         mark_pending(B, copy->target, copy->size, 0);
         memcpy(B->shared + copy->target, copy->data, (size_t)copy->size);
         Ins where = {0};
-        where.line = copy->line;  // who is in conflict with it is told of the copy, not of the wait
+        where.line = copy->line;  // hazards cite the copy's line, not the wait's
         order_shared(B, &where, w, l, copy->target, copy->size, KIND_STORE, 0);
         if (L->tracing) for (int b = 0; b < copy->size; b += 4) {
             u32 bits; memcpy(&bits, copy->data + b, 4);

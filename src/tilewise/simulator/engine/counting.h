@@ -1,6 +1,6 @@
 // Traffic of one warp instruction: sectors and lines of global memory, wavefronts of shared memory.
 
-static int distinct(const u64 *keys, int n) {  // how many different keys, n at most 64
+static int distinct(const u64 *keys, int n) {  // number of distinct keys, n at most 64
     int sorted = 1, count = 1;
     for (int i = 1; i < n; i++) { if (keys[i] < keys[i - 1]) { sorted = 0; break;
         } count += keys[i] != keys[i - 1]; }
@@ -14,13 +14,13 @@ static int distinct(const u64 *keys, int n) {  // how many different keys, n at 
     return count;
 }
 
-// Passes over the 32 banks that one request takes: lanes that want different words of a bank take turns;
-// lanes that want the same word share. Accesses of 8 bytes go by half warps and of 16 by quarters; two of
-// these that are paired go together, as the hardware's counters showed (validation.kernels.shared_memory).
+// Wavefronts per request, over 32 banks: lanes that access different words of a bank serialise, lanes that
+// access the same word share. 8-byte accesses go by half warps, 16-byte ones by quarters; two paired ones
+// merge, as the hardware's counters showed (validation.kernels.shared_memory).
 static int wavefronts(const u64 *address, u32 mask, int size) {
     int lanes = size <= 4 ? 32 : size == 8 ? 16 : 8, total = 0;
     u32 near = 0, far = 0;
-    if (size <= 4) {  // the common cases: all in one row of the banks, or no two words in one bank
+    if (size <= 4) {  // common cases: one row of banks, or no bank conflict
         if (lanes_close(address, mask, 7)) return 1;
         u64 word[32]; u32 taken = 0; int conflict = 0;
         EACH({ u64 x = address[l] >> 2; int bank = (int)(x & 31);
@@ -28,7 +28,7 @@ static int wavefronts(const u64 *address, u32 mask, int size) {
                    word[bank] = x; } })
         if (!conflict) return 1;
     } else lanes_unpaired(address, &near, &far);
-    const int close = size > 4 && lanes_close(address, mask, 7);  // all in one row of the banks
+    const int close = size > 4 && lanes_close(address, mask, 7);  // all in one row of banks
     for (int first = 0, here; first < 32; first += here) {
         const u32 both = (u32)((1ull << 2 * lanes) - 1) << first;
         const int paired = size > 4 && first % (2 * lanes) == 0 && (mask & both) == both

@@ -1,4 +1,4 @@
-// What run_floats does for floats of 32 and 64 bits; part of its switch.
+// The f32 and f64 cases of run_floats; included in its switch.
 
 case OP_add_f32: F2(x + y) case OP_sub_f32: F2(x - y) case OP_mul_f32: F2(x * y)
 case OP_fma_f32: F3(fmaf(x, y, z))

@@ -1,7 +1,6 @@
-// Conversions, comparisons and math functions, and the macros that apply an expression to all lanes.
+// Conversions, comparisons, math functions, and the macros that apply an expression to all lanes.
 
-// `how` is the rounding of a conversion: R_rn, R_rz, R_rm, R_rp for floats and the same with an i for
-// integers.
+// `how`: rounding of a conversion, R_rn, R_rz, R_rm, R_rp for floats and with a trailing i for integers.
 static f64 rounded(f64 v, int how) {
     switch (how) { case R_rzi: return trunc(v); case R_rmi: return floor(v); case R_rpi: return ceil(v);
         case R_rni: return nearbyint(v); }
@@ -22,9 +21,8 @@ static f32 f64_to_f32(f64 v, int how) {
     if (how == R_rp) return (f64)r < v ? nextafterf(r, INFINITY) : r;
     return r;
 }
-// A double that stands for the exact sum `v + rest`, |rest| at most half a unit of v: where something is left
-// over its last bit is 1 ("rounding to odd"), so that one more rounding, to at most 50 bits, comes out as if
-// there had been only that one.
+// Represents the exact sum `v + rest`, |rest| at most half an ulp of v, as a double rounded to odd: if
+// inexact, its last bit is 1. One more rounding, to at most 50 bits, then gives the correctly rounded result.
 static f64 odd(f64 v, f64 rest) {
     if (rest == 0 || rest != rest || v != v || isinf(v) || (of_f64(v) & 1)) return v;
     return nextafter(v, rest > 0 ? INFINITY : -INFINITY);
@@ -33,14 +31,14 @@ static f64 odd_sum(f64 x, f64 y) {
     f64 s = x + y, part = s - x;
     return odd(s, (x - (s - part)) + (y - part));
 }
-static f64 odd_integer(u64 raw, int negative) {  // of the magnitude `raw`
+static f64 odd_integer(u64 raw, int negative) {  // `raw`: the magnitude
     f64 v = (f64)raw, rest = v >= 0x1p64 ? -(f64)(0 - raw) : raw >= (u64)v ? (f64)(raw - (u64)v)
         : -(f64)((u64)v - raw);
     v = odd(v, rest);
     return negative ? -v : v;
 }
 static f32 sum_f32(f32 x, f32 y, int how) {
-    // what cancels is -0, rounded down
+    // cancellation rounded down gives -0
     if (how == R_rm && x == -y && of_f32(x) != of_f32(y) && !isinf(x)) return -0.f;
     return f64_to_f32(odd_sum((f64)x, (f64)y), how);
 }
@@ -70,7 +68,7 @@ static u64 convert(const Ins *in, u64 raw) {
             return to_bf16(v);
         }
         int bits = width(to);
-        if (v != v) {  // NaN: 0, unless either side has 64 bits: then the highest bit alone
+        if (v != v) {  // NaN: 0, or only the top bit if either side has 64 bits
             u64 top = 1ull << (bits - 1);
             return bits < 64 && from != T_f64 ? 0 : is_signed(to) ? 0 - top : top;
         }
@@ -133,7 +131,7 @@ static f64 math_function(int id, f64 x, f64 y, f64 z) {
     return x;
 }
 
-// What a comparison accepts of: less, equal, greater, none of them (1, 2, 4, 8).
+// Mask of outcomes a comparison accepts: less, equal, greater, unordered (1, 2, 4, 8).
 static int accepted(int comparison) {
     switch ((enum compare)comparison) {
     case C_eq: return 2; case C_ne: return 5; case C_lt: case C_lo: return 1; case C_le: case C_ls: return 3;
@@ -144,8 +142,7 @@ static int accepted(int comparison) {
     }
     return 0;
 }
-// in->e: whether and how (1 and, 2 or, 3 xor) the result is combined with a predicate, which OTHER_NEGATED
-// inverts.
+// in->e: combine the result with a predicate (1 and, 2 or, 3 xor; 0 none), which OTHER_NEGATED inverts.
 #define COMPARE(T, GET) do { \
     const u32 want = (u32)accepted(in->sub), how = (u32)in->e, inverted = in->flags & OTHER_NEGATED ? 1 : 0; \
     u32 unused[32]; \

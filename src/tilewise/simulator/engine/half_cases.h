@@ -1,4 +1,4 @@
-// What run_halves does for f16 and bf16; part of its switch.
+// The f16 and bf16 cases of run_halves; included in its switch.
 
 #define NAN_OR(expr) (x != x || y != y ? (f64)NAN : (expr))
 case OP_minnan_f16: HALF2(half_to_f32, to_half, NAN_OR(min64(x, y)))

@@ -1,4 +1,4 @@
-// What run_integers does for moves, integers, bits, comparisons and conversions; part of its switch.
+// Move, integer, bit, comparison and conversion cases of run_integers; included in its switch.
 
 case OP_mov_32: { A32; D32; LANES(d[l] = a[l]); break; }
 case OP_mov_64: { A64; D64; LANES(d[l] = a[l]); break; }
@@ -144,7 +144,7 @@ case OP_cvt: {
                ? (u64)(s64)(s32)v : v; REG64(in->d[0])[l] = v; }
                else REG(in->d[0])[l] = (u32)v; })
     break; }
-// sub: to nearest with ties away from zero, with ties to even, toward zero
+// sub: nearest with ties away from zero, ties to even, toward zero
 case OP_cvt_tf32: { A32; D32;
     LANES(u32 v = a[l]; if ((v & 0x7f800000u) != 0x7f800000u) v += in->sub == 0 ? 0x1000u
         : in->sub == 1 ? 0xfffu + (v >> 13 & 1) : 0; d[l] = v & 0xffffe000u);

@@ -1,23 +1,24 @@
-// Races between lanes of one warp through shared memory. Lanes run in lockstep here and need not on a GPU:
-// what one writes another may read only behind something that lanes do together. Each warp counts these as
-// epochs; two accesses to a word in one epoch, of different lanes and instructions, one of them a store, are
-// a race.
+// Races between lanes of one warp through shared memory. The simulator runs lanes in lockstep; a GPU need
+// not: a lane may read another's write only after the lanes have synchronised. Each warp counts its
+// synchronisations as epochs. Two accesses to a word in one epoch, by different lanes and instructions, at
+// least one a store, are a race.
 //
-// To be sure of never alarming wrongly, more begins an epoch than CUDA promises: __syncwarp and barriers, but
-// also shuffles, votes and matrix instructions, atomics and fences, whichever lanes take part. A volatile
-// access is no such thing: it made code like this right before Volta, and does so no more. Not races: a store of the value that is there already, a lane's own value read back that others
-// stored too, and stores of one instruction. Copies and kernels with mbarriers or clusters are not looked at.
+// To avoid false positives, more starts an epoch than CUDA guarantees: __syncwarp and barriers, but also
+// shuffles, votes, matrix instructions, atomics and fences, whichever lanes take part. Volatile accesses do
+// not: they sufficed before Volta, but no longer do. Not races: a store of the value already there, a lane
+// reading back its own value that others stored too, and stores of one instruction. Copies, and kernels with
+// mbarriers or clusters, are not checked.
 
 typedef struct Lanes {
-    // epoch and warp of the last store, the lanes of it; likewise of loads
+    // epoch and warp of the last store, its lanes; same for loads
     u32 wrote, writers, read, readers;
     u64 step;
     s32 write_line, read_line;
     u8 write_atomic, read_atomic;
 } Lanes;
 
-// Loads of a warp in its epoch while it has stored nothing there: kept aside, since nearly all of them are
-// followed by no store before the epoch ends, and then do not matter.
+// Loads of a warp in an epoch without stores so far. They are deferred because nearly always no store follows
+// before the epoch ends, and then they do not matter.
 #define LOADS 512
 typedef struct LoadLog {
     u32 epoch; s32 count;
@@ -34,7 +35,7 @@ static void lanes_race(Block *B, const Ins *in, int w, int lane, u64 offset, int
 
 static void settle_loads(Block *B, int w);
 
-// An access of one lane to bytes of shared memory; `idle` is a store that changes nothing.
+// One lane's shared-memory access; `idle`: a store that does not change the value.
 static inline void order_lanes(Block *B, const Ins *in, int w, int lane, u64 offset, int size,
     int kind, int idle) {
     Warp *W = &B->warps[w];
@@ -67,7 +68,7 @@ static inline void order_lanes(Block *B, const Ins *in, int w, int lane, u64 off
     }
 }
 
-// Brings the loads that were kept aside into the history, before the first store of the epoch.
+// Adds the deferred loads to the history, before the epoch's first store.
 static void settle_loads(Block *B, int w) {
     LoadLog *log = &B->loads[w];
     if (log->epoch == B->warps[w].epoch)
@@ -79,7 +80,7 @@ static void settle_loads(Block *B, int w) {
     log->count = 0;
 }
 
-// Loads by a warp's lanes of `size` bytes each.
+// A warp's loads of `size` bytes per lane.
 static void order_lane_loads(Block *B, Warp *W, const Ins *in, int w, u32 mask, const u64 *address, int size) {
     LoadLog *log = &B->loads[w];
     if (W->stored == W->epoch) {
@@ -96,7 +97,7 @@ static void order_lane_loads(Block *B, Warp *W, const Ins *in, int w, u32 mask, 
     log->count++;
 }
 
-// Stores by a warp's lanes of words of 4 bytes.
+// A warp's stores of 4-byte words.
 static void order_lane_stores(Block *B, const Ins *in, int w, u32 mask, const u64 *address, const u32 *data) {
     for (u32 r = mask; r && !B->stop; r &= r - 1) {
         const int l = __builtin_ctz(r);

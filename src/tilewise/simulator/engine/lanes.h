@@ -34,8 +34,7 @@ static u32 special(Block *B, int w, int l, int which) {
     return 0;
 }
 
-// Lanes that have not exited and are not about to: an early return counts as gone even where its lanes run
-// last.
+// Live lanes that are not about to exit: an early return counts as an exit even if its lanes run last.
 static u32 live_lanes(const Launch *L, const Warp *W) {
     u32 live = 0;
     for (int l = 0; l < 32; l++) {
@@ -47,9 +46,8 @@ static u32 live_lanes(const Launch *L, const Warp *W) {
     return live;
 }
 
-// Whether the lanes that an instruction names are here. If some are still on their way, these lanes wait for
-// them and the instruction is run again; if they can never come, that is a hazard. Lanes that have exited
-// need not come.
+// Whether all lanes named by an instruction have arrived. If some are still to come, these lanes wait and
+// re-execute the instruction; if they can never arrive, that is a hazard. Exited lanes are not required.
 static int gathered(Block *B, Warp *W, int w, const Ins *in, s32 pc, u32 mask) {
     Launch *L = B->L; u32 named = 0, waiting = 0, live = live_lanes(L, W), expected = 0;
     EACH(named |= REG(in->e)[l])
@@ -72,21 +70,21 @@ static int gathered(Block *B, Warp *W, int w, const Ins *in, s32 pc, u32 mask) {
     return 1;
 }
 
-// An instruction of whole warps that some lanes carry out alone.
+// Only some lanes execute an instruction that needs the whole warp.
 static void not_whole(Block *B, const Ins *in, int w, u32 mask) {
     Hazard *h = hazard(B, in, w, __builtin_ctz(mask), H_SHUFFLE);
     if (h) { h->index = -2; h->size = __builtin_popcount(mask); }
 }
 
-// Lanes that were on their way to an instruction when the lanes of `mask` began to wait there.
+// Lanes that had yet to reach an instruction when the lanes of `mask` started waiting there.
 static u32 named_late(const Warp *W, u32 mask) {
     u32 late = 0;
     EACH(late |= W->expected[l])
     return late;
 }
 
-// No lane of the warp can run: let those go on that wait for others. Lanes at __syncwarp in several places
-// have met if together they are all that it names. Returns whether any can.
+// No lane of the warp can run: releases waiting lanes. Lanes at several __syncwarps have synchronised if
+// together they are all the lanes named. Returns whether any lane can run.
 static int release_waiting(Block *B, int w) {
     Launch *L = B->L; Warp *W = &B->warps[w]; u32 at_sync = 0, named = 0, waiting = 0; s32 lowest = INT32_MAX;
     for (int l = 0; l < 32; l++) if ((W->present >> l & 1) && W->state[l] == LANE_WAITING) {
@@ -103,7 +101,7 @@ static int release_waiting(Block *B, int w) {
             W->state[l] = LANE_RUNNING; W->pc[l]++; }
         return 1;
     }
-    if (asleep) return 0;  // they may still come
+    if (asleep) return 0;  // they may still arrive
     for (int l = 0; l < 32; l++) if ((waiting >> l & 1) && W->pc[l] == lowest) W->state[l] = LANE_RUNNING;
     W->forced = 1;
     return 1;
@@ -131,9 +129,9 @@ static void shuffle(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
         live_lanes(L, W));
 }
 
-// match.any and, with in->sub, match.all: the lanes whose value is the same.
+// match.any and, with in->sub, match.all: masks of lanes with equal values.
 static void match(const Launch *L, const Warp *W, const Ins *in, u32 mask) {
-    u64 value[32]; u32 same[32]; const u32 *named = REG(in->e);  // parts of a warp may be here at once
+    u64 value[32]; u32 same[32]; const u32 *named = REG(in->e);  // subsets of a warp may be here at once
     EACH(value[l] = in->type == T_u64 ? REG64(in->a)[l] : REG(in->a)[l])
     EACH({ same[l] = 0; for (int k = 0; k < 32; k++) if ((mask & named[l]) >> k & 1
         && value[k] == value[l]) same[l] |= 1u << k; })
@@ -142,7 +140,7 @@ static void match(const Launch *L, const Warp *W, const Ins *in, u32 mask) {
            if (in->d[1] != NO_SLOT) REG(in->d[1])[l] = (u32)all; })
 }
 
-// redux.sync: each lane gets what the lanes that it names make.
+// redux.sync: each lane gets the reduction over the lanes it names.
 static void reduce_lanes(const Launch *L, const Warp *W, const Ins *in, u32 mask) {
     const u32 *a = REG(in->a), *named = REG(in->e); u32 result[32], done = 0;
     const int is_signed = in->type == T_s32;
@@ -168,11 +166,11 @@ static void reduce_lanes(const Launch *L, const Warp *W, const Ins *in, u32 mask
     EACH(REG(in->d[0])[l] = result[l])
 }
 
-// A cluster's barrier: lanes arrive and, with OP_cluster_wait, wait; the lanes that have to sleep.
+// Cluster barrier: lanes arrive or, with OP_cluster_wait, wait. Returns the lanes that must sleep.
 static u32 meet_cluster(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
     Cluster *C = B->cluster; u32 asleep = 0; const int arriving = in->op == OP_cluster_arrive;
     EACH({
-        if (arriving ? W->met[l] : !W->met[l]) {  // twice without a wait, or a wait without an arrival
+        if (arriving ? W->met[l] : !W->met[l]) {  // two arrivals without a wait, or a wait without an arrival
             Hazard *h = hazard(B, in, w, l, H_CLUSTER);
             if (h) { h->index = arriving ? 4 : 5; h->other_block = (s32)B->block; }
             if (B->stop) return 0;

@@ -1,4 +1,4 @@
-// What a launch is made of, and how hazards and traced accesses are written down.
+// Data structures of a launch, and recording of hazards and traced accesses.
 
 #include <math.h>
 #include <stdint.h>
@@ -15,7 +15,7 @@ typedef float f32; typedef double f64;
 #define LOCAL_BASE  0x020000000000ull
 #define WINDOW      0x010000000000ull
 
-// Numbers and structures that Python has too.
+// Constants and structures shared with Python.
 #define CONSTANT(name, value) name = value,
 enum {
 #include "shared.def"
@@ -118,26 +118,25 @@ typedef struct {
 typedef struct { u32 written, read; s16 write_warp; u8 initialised, write_atomic; s32 write_line, read_line;
     u32 read_warps; u32 read_atomic, same_warps; } Shadow;
 
-// Of Shadow.initialised; pending: an asynchronous copy to it has not been waited for; object: part of an
-// mbarrier; mixed: lanes of one store put several values there. Shadow.same_warps: which others have stored the
-// value that is there already.
+// Shadow.initialised. PENDING: target of an asynchronous copy not yet waited for; OBJECT: part of an
+// mbarrier; MIXED: lanes of one store wrote different values. Shadow.same_warps: other warps that stored the
+// value already there.
 enum { WRITTEN = 1, PENDING = 2, OBJECT = 4, MIXED = 8 };
 
-// Where agents other than warps touch shared memory, each word keeps all reads that nothing orders: see
-// agents.h.
+// If agents other than warps access shared memory, each word keeps all its unordered reads: see agents.h.
 typedef struct { s32 line; s16 agent; u8 atomic; u32 clock; } Reader;
-typedef struct { Reader *list; u16 count, room; u8 span; } Readers; // span: BOXED and the swizzle of a tensor copy
+typedef struct { Reader *list; u16 count, room; u8 span; } Readers; // span: BOXED and a tensor copy's swizzle
 
-// A copy by cp.async under way; those of a warp's lanes in the order in which they began.
+// A cp.async copy in flight; each warp's list is in issue order.
 typedef struct { s32 thread, group, line, size; u64 target; u8 data[16]; } Copy;
 typedef struct { Copy *list; s32 count, room; } Copies;
 
-// Parked at a barrier, waiting for lanes of its warp, gone, blocked at an mbarrier, a cluster's barrier or a
+// PARKED: at a barrier; WAITING: for lanes of its warp; BLOCKED: at an mbarrier, a cluster barrier or a
 // wgmma.
 enum { LANE_RUNNING, LANE_PARKED, LANE_WAITING, LANE_EXITED, LANE_BLOCKED };
 enum { ON_OBJECT, ON_CLUSTER, ON_GROUP };  // what a blocked lane waits for
 
-// An mbarrier in shared memory; what it knows is in done (phases that are over) and gathers in coming.
+// An mbarrier in shared memory, with the clocks of completed phases (done) and the current one (coming).
 typedef struct {
     u64 address; s64 transactions; s32 expected, pending, line, agent; u32 phase, started; u8 live;
     u32 *done, *coming;
@@ -152,65 +151,65 @@ typedef struct {
     s32 *stack;          // 32 lanes * MAX_DEPTH
     u32 present;         // lanes that exist
     s32 bar_id[32], bar_count[32], bar_pc[32], bar_line[32];
-    u32 *vc;             // vector clock: what this warp knows of every other of its block
-    // the whole of it, of B->clocks words: agents of the cluster, then what their proxy fences cover
+    u32 *vc;             // vector clock: what this warp knows of each warp of its block
+    // the full clock, B->clocks words: agents of the cluster, then what proxy fences cover
     u32 *clock;
     u32 expected[32];    // lanes that a waiting lane waits for
-    s32 committed[32];   // groups of asynchronous copies that each lane has closed
+    s32 committed[32];   // committed cp.async groups per lane
     u64 issued;
-    s32 done, forced;    // forced: the next instruction that waits for lanes goes on without them
+    s32 done, forced;    // forced: the next instruction that waits for lanes continues without them
     u8 blocked_on[32]; s32 object[32]; u32 awaited[32];
-    u8 met[32]; u32 meeting[32];     // of a cluster's barrier: whether a lane has arrived, and at which phase
+    u8 met[32]; u32 meeting[32];     // cluster barrier: whether a lane has arrived, and its phase
     s32 bulk_committed[32]; u32 bulk_begun;  // bulk copies out of shared memory
-    // of a lane at test_wait: it waits for others to go on, or may go on itself, with "not yet"
+    // a lane at test_wait: waits for others to run, or may resume with "not yet"
     u8 poll[32];
-    s32 registers;       // as setmaxnreg left them, 0 before
-    struct Wgmma *wgmma; // null until the first
-    u32 skipped;         // lanes that ran past a barrier at which others of the warp wait
-    s32 poisoned;        // whether its registers hold values that nobody made: poison.h
-    u32 epoch, stored;   // how often its lanes did something together; when it last stored to shared memory
+    s32 registers;       // set by setmaxnreg, 0 before
+    struct Wgmma *wgmma; // null before the first wgmma
+    u32 skipped;         // lanes that skipped a barrier where others of the warp wait
+    s32 poisoned;        // whether its registers hold poison: poison.h
+    u32 epoch, stored;   // count of warp-level synchronisations; epoch of its last shared store
 } Warp;
 #define MAX_DEPTH 64
-#define EVERYBODY 0      // as the count of a barrier: all threads of the block that have not exited
+#define EVERYBODY 0      // barrier count: all live threads of the block
 
 typedef struct Block {
     Launch *L;
-    // agents of a block; its first; words of a clock
+    // agents per block; index of its first; words per clock
     struct Cluster *cluster; s32 rank, agents, first, clocks;
-    // remote: when each agent of other blocks touched this one's shared memory last
+    // remote: when each agent of other blocks last accessed this block's shared memory
     u32 *clock_store, *scratch, *remote; const Ins **remote_at;
-    u32 *initialised;    // of each warp: what it knew at its last fence.mbarrier_init
+    u32 *initialised;    // per warp: its clock at its last fence.mbarrier_init
     Object *objects; s32 n_objects; Readers *readers;
-    // bulk copies out of shared memory that nobody has waited for
+    // bulk copies out of shared memory not yet waited for
     struct Bulk *bulk; s32 n_bulk, bulk_room;
-    struct { u32 from, to; } *spans; // of each word of shared memory: its variable's bytes around it, or none
-    // landing: its mbarrier tells when a copy to another block is over; quick: shared memory is followed in
-    // words of 4 bytes and by warps alone
+    struct { u32 from, to; } *spans; // per shared-memory word: byte range of its variable, or empty
+    // landing: delivering to another block, whose mbarrier signals completion; quick: shared memory is
+    // tracked in 4-byte words, for warps only
     s32 quick, finished, landing;
-    const Ins *set_registers; // the last setmaxnreg, null before
+    const Ins *set_registers; // the last setmaxnreg, or null
     Warp *warps; s32 n_warps; s32 threads;
     u8 *shared; Shadow *shadow; s64 n_shadow;
-    struct Lanes *lanes; // of each word of shared memory, as n_shadow
-    struct LoadLog *loads;  // one a warp
+    struct Lanes *lanes; // per shared-memory word, n_shadow entries
+    struct LoadLog *loads;  // one per warp
     u8 *local;
-    Copies *copies;      // one a warp
+    Copies *copies;      // one per warp
     s64 block; s32 block_x, block_y, block_z;
     s32 interval;
     s32 fenced, acquired;
-    s32 stop, running;   // running: this block has begun
+    s32 stop, running;   // running: this block has started
     u32 *files; s32 *stacks;
-    s32 came[16];        // threads that arrived at a barrier without waiting (bar.arrive)
-    u32 *came_vc;        // and what their warps knew, 16 clocks
-    // poison.h; unwritten: the last load met bytes of shared memory that nobody wrote
+    s32 came[16];        // threads that arrived without waiting (bar.arrive)
+    u32 *came_vc;        // their warps' merged clocks, 16
+    // poison.h; unwritten: the last load read uninitialised shared memory
     struct Poison *poison; struct Origin *origins; u8 *local_origin; s32 n_origins, unwritten;
 } Block;
 
-// Blocks that run together; one where the kernel has no clusters.
+// Co-scheduled blocks; one if the kernel has no clusters.
 typedef struct Cluster {
     Launch *L; Block *blocks; s32 size, running; s64 number;
-    struct Flight *flights; s32 n_flights, flight_room;   // copies into shared memory that have not landed
-    u32 meeting, *met, *meeting_clock;                     // its barrier: phase, what is known, what gathers
-    // arrivals and landings so far; tests in a row without one
+    struct Flight *flights; s32 n_flights, flight_room;   // copies into shared memory in flight
+    u32 meeting, *met, *meeting_clock;                     // barrier: phase, merged clock, gathering clock
+    // arrivals and landings so far; consecutive polls without one
     u64 events, polled; s64 polls;
 } Cluster;
 
@@ -227,11 +226,12 @@ static inline f32 flushf(f32 v, int ftz) { return ftz ? as_f32(flush(of_f32(v)))
 static inline f32 sat(f32 v, int on) { return !on ? v : v != v ? 0.f : v < 0.f ? 0.f : v > 1.f ? 1.f : v; }
 
 static f32 half_to_f32(u16 h) {
-    const u32 sign = (u32)(h & 0x8000) << 16, rest = (u32)(h & 0x7fff) << 13;  // times 2^112, exactly
+    const u32 sign = (u32)(h & 0x8000) << 16, rest = (u32)(h & 0x7fff) << 13;  // scaled by 2^112, exact
     const u32 finite = of_f32(as_f32(rest) * 0x1p112f), other = 0x7f800000u | (rest & 0x7fffffu);
     return as_f32(sign | (rest >= 0x7c00u << 13 ? other : finite));
 }
-// Round a double to a binary format with `frac` fraction bits and least normal exponent `emin`, ties to even.
+// Rounds a double to a binary format with `frac` fraction bits and minimum normal exponent `emin`, ties to
+// even.
 static f64 round_to(f64 v, int frac, int emin) {
     if (v == 0 || v != v || isinf(v)) return v;
     int e; frexp(v, &e); e -= 1;
@@ -274,10 +274,10 @@ static Hazard *hazard(Block *B, const Ins *in, int warp, int lane, int kind) {
     return h;
 }
 
-// Whether the accesses of a warp are recorded, at the step where it is.
+// Whether a warp's accesses are recorded at its current step.
 static int is_traced(const Block *B, int warp) {
     const Launch *L = B->L;
-    // the warp's own, so that warps that do the same share a step
+    // per-warp step, so that warps doing the same work share steps
     return L->tracing && (s64)B->warps[warp].issued - 1 < L->max_trace_steps
         && (!L->trace_blocks || L->trace_blocks[B->block]) && (!L->trace_warps || L->trace_warps[warp]);
 }
@@ -301,7 +301,7 @@ static void trace_access(Block *B, const Ins *in, int warp, int lane, int space,
 
 #define REG(slot) ((slot) >= 0 ? W->file + (s64)(slot) * 32 : (u32 *)L->consts + (s64)(-(slot) - 1) * 32)
 #define REG64(slot) ((u64 *)REG(slot))
-// Applies statements to every lane. Registers are the same or apart, so that lanes do not touch each other's.
+// Applies statements to every lane. Registers are identical or disjoint, so lanes never alias each other's.
 #define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #define LANES(...) do { if (mask == FULL) { INDEPENDENT for (int l = 0; l < 32; l++) { __VA_ARGS__; } } \
                         else { INDEPENDENT for (int l = 0; l < 32; l++) if (mask >> l & 1) { __VA_ARGS__; \

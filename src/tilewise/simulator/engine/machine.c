@@ -1,9 +1,9 @@
-// The simulated machine: runs a decoded program over a grid, block by block and warp by warp, counts its
-// memory traffic and stops on hazards. In: a Launch, laid out as in shared.def. Out: buffers written, counts
-// per source line, hazards, accesses. It allocates only what it frees or hands back through the Launch.
+// The simulator: runs a decoded program over a grid, block by block and warp by warp, counts its memory
+// traffic and stops on hazards. In: a Launch, laid out as in shared.def. Out: written buffers, counts per
+// source line, hazards, accesses. All it allocates is freed or returned through the Launch.
 //
-// A warp has one program counter a lane and always runs the lanes whose counter is lowest, so that lanes that
-// parted meet again. Registers are kept by warp: 32 lanes of a register lie side by side.
+// A warp has one program counter per lane and always runs the lanes with the lowest one, so that diverged
+// lanes reconverge. Registers are stored per warp: the 32 lanes of a register are contiguous.
 #include "launch.h"
 #include "together.h"
 #include "counting.h"
@@ -28,7 +28,7 @@
 #include "barriers.h"
 #include "cluster.h"
 
-// Finds the words of shared memory that belong to one variable each, in rows of the same.
+// Finds the shared-memory words owned by a single variable, and the extent of each run.
 static void find_spans(Block *B) {
     const u8 *owners = B->L->owners; const u32 words = (u32)B->L->shared_bytes / 4;
     for (u32 first = 0, end; first < words; first = end) {
@@ -41,7 +41,7 @@ static void find_spans(Block *B) {
     }
 }
 
-// Makes room for a block; 0 where there is none.
+// Allocates a block; 0 if out of memory.
 static int begin_room(Block *B, Cluster *C, int rank) {
     Launch *L = C->L;
     B->L = L; B->cluster = C; B->rank = rank;
@@ -73,12 +73,12 @@ static int begin_room(Block *B, Cluster *C, int rank) {
     return 1;
 }
 
-// The cluster to run next, which is `otherwise` where no other machine takes some.
+// The next cluster to run; `otherwise` unless other machines share the launch.
 static s64 following(const Cluster *C, s64 otherwise) {
     return C->L->next ? __atomic_fetch_add(C->L->next, 1, __ATOMIC_RELAXED) : otherwise;
 }
 
-// Makes room for the blocks that run together; null where there is none.
+// Allocates the blocks of a cluster; null if out of memory.
 static Cluster *begin(Launch *L) {
     Cluster *C = calloc(1, sizeof(Cluster));
     if (!C) return 0;
@@ -93,7 +93,7 @@ static Cluster *begin(Launch *L) {
     return C->met && C->meeting_clock ? C : 0;
 }
 
-// Memory that nobody has written and warps at the kernel's entry.
+// Resets memory to uninitialised and warps to the kernel's entry.
 static void begin_block(Block *B) {
     Launch *L = B->L;
     const s32 x = L->grid[0], y = L->grid[1];
@@ -122,7 +122,7 @@ static void begin_block(Block *B) {
     }
 }
 
-// The cluster's blocks by their place in it.
+// Places the blocks in the cluster by rank.
 static void begin_cluster(Cluster *C) {
     Launch *L = C->L; const s32 *size = L->cluster, *grid = L->grid;
     const s64 x = grid[0] / size[0], y = grid[1] / size[1];
@@ -138,7 +138,7 @@ static void begin_cluster(Cluster *C) {
         (size_t)C->blocks[0].clocks * 4);
 }
 
-// Runs a block's warps in turn until all have exited, or it stops.
+// Runs a block's warps round-robin until all have exited or it stops.
 static void run_block(Block *B) {
     while (!B->stop) {
         for (int w = 0; w < B->n_warps && !B->stop; w++) run_warp(B, w);
@@ -147,7 +147,7 @@ static void run_block(Block *B) {
     }
 }
 
-// Runs a launch, or goes on with it after PAUSED. tw_end must follow, whatever comes back.
+// Runs a launch, or resumes it after PAUSED. Always call tw_end afterwards, whatever it returns.
 int tw_run(Launch *L) {
     Cluster *C = L->state ? L->state : begin(L);
     if (!C) return NO_MEMORY;

@@ -1,13 +1,12 @@
-// Matrices held by a warp: mma.sync, and ldmatrix and stmatrix, which bring them from and to shared memory.
-// The layouts of fragments are those of the PTX ISA, "Matrix Fragments for mma": lane l is number l % 4 of
-// group l / 4.
+// Warp-level matrix instructions: mma.sync, ldmatrix and stmatrix. Fragment layouts are those of the PTX ISA,
+// "Matrix Fragments for mma": lane l is thread l % 4 of group l / 4.
 
-// The slots of an instruction with more operands than a row has places for, in their order in the text.
+// Operand slots of an instruction with more operands than a row has fields, in source order.
 static u32 *operand(const Launch *L, const Warp *W, const Ins *in, int number) {
     return REG(((const s32 *)(uintptr_t)in->imm)[number]);
 }
 
-// Element i of a register of multiplicands, as a double, which holds all of them exactly.
+// Element i of a register of A or B, as a double, which holds every type exactly.
 static inline f64 element(u32 word, int i, int type) {
     switch (type) {
     case T_f16: return half_to_f32((u16)(word >> 16 * i));
@@ -15,10 +14,10 @@ static inline f64 element(u32 word, int i, int type) {
     case T_s8: return (s8)(word >> 8 * i);
     case T_u8: return (u8)(word >> 8 * i);
     }
-    return as_f32(word & 0xffffe000u);  // tf32: the lower 13 bits do not count
+    return as_f32(word & 0xffffe000u);  // tf32 ignores the lower 13 bits
 }
 
-// The same of all lanes; a loop for each type, which the compiler makes vectors of.
+// The same for all lanes; one loop per type, which the compiler vectorises.
 static void elements(f64 *found, const u32 *words, int i, int type) {
 #define OF_TYPE(type) for (int l = 0; l < 32; l++) found[l] = element(words[l], i, type); return;
     switch (type) {
@@ -30,13 +29,11 @@ static void elements(f64 *found, const u32 *words, int i, int type) {
     }
 }
 
-// D = A B + C with A of 16 rows and B of 8 columns; in->sub is how many columns A has, in->type the type of
-// A's elements, type2 that of B's, in->c that of D's, in->b that of C's. The products and their sum with C
-// are exact or nearly so (in double); the result is rounded once, to nearest. A GPU adds in a narrower format
-// of its own, truncating, so last bits may differ.
+// D = A B + C, A with 16 rows and B with 8 columns; in->sub: columns of A; in->type, type2, in->c, in->b:
+// element types of A, B, D, C. Products and their sum with C are exact or nearly so (in double); the result
+// is rounded once, to nearest. A GPU accumulates in a narrower format and truncates, so last bits may differ.
 //
-// A row of D is made of values that nobody made if its row of A has one, a column if its column of B has one,
-// and an element if that of C is one.
+// Poison in a row of A poisons that row of D, in a column of B that column, in an element of C that element.
 static void follow_product(Block *B, Warp *W, int w, const Ins *in, int a_words, int b_words, int c_words,
     int d_words) {
     const s32 *slots = (const s32 *)(uintptr_t)in->imm; Poison *p = &B->poison[w];
@@ -105,9 +102,9 @@ static void multiply_matrices(Block *B, Warp *W, int w, const Ins *in) {
     }
 }
 
-// Lanes 8 m to 8 m + 7 give the addresses of the rows, of 16 bytes, of matrix m; each lane holds two
-// neighbouring elements of a row of each matrix, or with in->type2 (".trans") of a column. One request moves
-// all of in->sub matrices.
+// Lanes 8 m to 8 m + 7 hold the addresses of the 16-byte rows of matrix m. Each lane holds two adjacent
+// elements of a row of each matrix or, with in->type2 (".trans"), of a column. One request moves all in->sub
+// matrices.
 static void move_matrices(Block *B, Warp *W, int w, const Ins *in, int kind) {
     Launch *L = B->L;
     const u64 *base = REG64(in->a);
@@ -129,7 +126,7 @@ static void move_matrices(Block *B, Warp *W, int w, const Ins *in, int kind) {
     const int unwritten = B->unwritten && kind == KIND_LOAD;
     B->unwritten = 0;
     if (kind == KIND_LOAD && W->poisoned) settle_results(&B->poison[w], in, FULL, 0, 0);
-    if (quick && !in->type2 && !is_traced(B, w)) {  // a lane's two elements are side by side
+    if (quick && !in->type2 && !is_traced(B, w)) {  // a lane's two elements are adjacent
         for (int m = 0; m < in->sub; m++) for (int l = 0; l < 32; l++) {
             u8 *at = rows[8 * m + (l >> 2)] + 4 * (l & 3);
             memcpy(kind == KIND_LOAD ? (void *)&REG(in->d[m])[l] : at, kind == KIND_LOAD ? at

@@ -1,10 +1,10 @@
-// Loads, stores and atomics of a warp: bounds, alignment, the history of shared memory, and the move itself.
+// Loads, stores and atomics of a warp: bounds, alignment, shared-memory history, and the data movement.
 
-// Order within a block: every warp has a clock, and a barrier tells each warp that reached it the clocks of
-// the others. An access races with an earlier one of another warp whose clock it has not been told of. A store
-// of the value that is there already is no race, since every order of it gives the same, unless the lanes that
-// put it there stored several (MIXED); `target` is where a plain store goes, else null. To later stores it counts
-// as a read.
+// Ordering within a block: every warp has a clock, and a barrier passes each warp the clocks of the others
+// that reached it. An access races with another warp's earlier one that is newer than the clock it knows.
+// Storing the value already there is no race, since any order gives the same result, unless the lanes that
+// wrote it stored different values (MIXED); `target` is a plain store's destination, else null. For later
+// stores, it counts as a read.
 static int changes_nothing(const Launch *L, Warp *W, const Ins *in, int l, const u8 *p);
 static void order_shared(Block *B, const Ins *in, int w, int lane, u64 offset, int size, int kind,
     const u8 *target) {
@@ -15,7 +15,7 @@ static void order_shared(Block *B, const Ins *in, int w, int lane, u64 offset, i
         Shadow *s = &B->shadow[at];
         u32 now = W->vc[w];
         int atomic = kind == KIND_ATOMIC;
-        // else it is a race, which is said below
+        // otherwise a race, reported below
         const int told = s->write_warp == w || s->written <= W->vc[s->write_warp]
             || (kind == KIND_LOAD && s->same_warps >> w & 1);
         const int idle = target && s->initialised == WRITTEN && (!told || s->read_warps & ~(1u << w))
@@ -66,22 +66,22 @@ static void mark_pending(Block *B, u64 offset, int size, int pending) {
         B->shadow[at].initialised = pending ? PENDING : 0;
 }
 
-// What a warp knows of every warp of its block: reads so old are before all that it does.
+// The minimum clock this warp knows over all warps of its block: reads up to then precede all it does.
 static inline u32 least_clock(const Block *B, const u32 *vc) {
     u32 least = vc[0];
     for (int k = 1; k < B->n_warps; k++) least = vc[k] < least ? vc[k] : least;
     return least;
 }
 
-// The same for words of 4 bytes. Where nothing is wrong, which is nearly always, a word takes a few
-// comparisons; the first lane for which that does not show goes to order_shared, and so do those behind it.
+// Fast path for 4-byte words. If nothing is wrong, as nearly always, a word takes a few comparisons. From the
+// first lane for which they do not suffice, lanes go to order_shared.
 static inline void order_words(Block *B, const Ins *in, Warp *W, int w, u32 mask, int kind,
     const u64 *address, const u32 *data) {
     const u32 *vc = W->vc, now = vc[w], me = 1u << w; const s32 line = in->line;
     Shadow *shadow = B->shadow; u32 left = B->quick ? kind == KIND_LOAD
         ? lanes_first(address, mask) : mask : 0;
     int l = B->quick ? 32 : 0; u8 mixed = 0;
-    u32 value = 0; const Shadow *before = 0;  // what the lane before stores, and where
+    u32 value = 0; const Shadow *before = 0;  // the previous lane's value and target
     const u32 least = kind == KIND_STORE ? least_clock(B, vc) : 0;
     for (; left; left &= left - 1) {
         const int lane = __builtin_ctz(left);
@@ -119,7 +119,7 @@ static inline void order_words(Block *B, const Ins *in, Warp *W, int w, u32 mask
     }
 }
 
-// Where a lane's access really goes; null after a hazard. Sets *space to what the address turns out to be.
+// Translates a lane's address to host memory; null after a hazard. Sets *space to the actual state space.
 static u8 *resolve(Block *B, const Ins *in, int w, int lane, u64 address, int size, int space, int kind,
     int *found, int *buffer, s64 *index) {
     Launch *L = B->L;
@@ -132,7 +132,7 @@ static u8 *resolve(Block *B, const Ins *in, int w, int lane, u64 address, int si
     if (space == SPACE_SHARED) address = within_own(B, address);
     *found = space;
     const int global = space != SPACE_SHARED && space != SPACE_LOCAL;
-    const u64 near = 1ull << (GLOBAL_SHIFT - 1);  // an address so close to an array, or to null, is meant for it
+    const u64 near = 1ull << (GLOBAL_SHIFT - 1);  // an address this near an array, or null, is meant for it
     const u64 k = (address - GLOBAL_BASE + near) >> GLOBAL_SHIFT;
     const int in_buffer = global && address >= GLOBAL_BASE - near && k < (u64)L->n_buffers;
     if (global && address + near < 2 * near) {
@@ -161,7 +161,7 @@ static u8 *resolve(Block *B, const Ins *in, int w, int lane, u64 address, int si
     } else {
         if (in_buffer) {
             s64 offset = (s64)(address - GLOBAL_BASE - (k << GLOBAL_SHIFT));
-            if (L->buffers[k].id < 0) *found = SPACE_CONST;  // the launch's parameters
+            if (L->buffers[k].id < 0) *found = SPACE_CONST;  // kernel parameters
             *buffer = L->buffers[k].id; *index = offset;
             if (offset >= 0 && (u64)offset + (u64)size <= L->buffers[k].size) {
                 if (kind != KIND_LOAD && !L->buffers[k].writable) {
@@ -193,9 +193,9 @@ static inline u64 fetch(const u8 *p, int size) {
 }
 static inline void put(u8 *p, u64 v, int size) { memcpy(p, &v, (size_t)size); }
 
-#define POISON 0x7fc5c5c57fc5c5c5ull  // what a bad read returns: NaN in either width
+#define POISON 0x7fc5c5c57fc5c5c5ull  // result of a bad read: NaN in either width
 
-// The array in which all lanes want `whole` bytes each, aligned, where nothing is wrong with that; else -1.
+// The array that all lanes access with aligned, valid accesses of `whole` bytes; else -1.
 static int array_of(const Launch *L, const u64 *address, u32 mask, int whole, int kind) {
     const u64 first = address[__builtin_ctz(mask)], near = 1ull << (GLOBAL_SHIFT - 1);
     const u64 k = (first - GLOBAL_BASE + near) >> GLOBAL_SHIFT;
@@ -205,20 +205,20 @@ static int array_of(const Launch *L, const u64 *address, u32 mask, int whole, in
     return lanes_outside(address, GLOBAL_BASE + (k << GLOBAL_SHIFT), b->size, (u64)whole) & mask ? -1 : (int)k;
 }
 
-// Whether what lanes want of shared memory is there, aligned, and of one variable each.
+// Whether all lanes' shared accesses are in bounds, aligned, and within one variable each.
 static inline int is_owned(const Block *B, const u64 *address, u32 mask, int whole) {
     const Launch *L = B->L; const u8 *owners = L->owners; u32 bad = 0;
     const u64 first = address[__builtin_ctz(mask)];
     if (first >= (u64)L->shared_bytes) return 0;
     const u64 from = B->spans[first >> 2].from, to = B->spans[first >> 2].to;
-    if (!(lanes_outside(address, from, to - from, (u64)whole) & mask)) return 1;  // all of the same one
+    if (!(lanes_outside(address, from, to - from, (u64)whole) & mask)) return 1;  // all in one variable
     if (lanes_outside(address, 0, (u64)L->shared_bytes, (u64)whole) & mask) return 0;
     EACH({ const u64 a = address[l]; bad |= !owners[a] | (owners[a] != owners[a + (u64)whole - 1]); })
     return !bad;
 }
 
-// Moves one word of 4 bytes for each lane, if all addresses are in bounds and aligned; returns 0 and does
-// nothing if not.
+// Moves one 4-byte word per lane if all addresses are in bounds and aligned; otherwise does nothing and
+// returns 0.
 static int move_words(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kind, const u64 *address) {
     Launch *L = B->L; u32 *data = REG(in->d[0]); u64 low = 0;
     u8 *at; int buffer = -1;
@@ -264,8 +264,8 @@ static int move_words(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kin
     return 1;
 }
 
-// Whether nothing is wrong with what lanes store to shared memory, as far as its history tells. "No" where other
-// warps have read what is there and a plain store may change nothing, or put several values there.
+// Whether the history shows that a warp's shared store is safe. "No" if other warps have read the word and a
+// plain store may leave it unchanged or write several values to it.
 static inline int overwrites(const Block *B, const Ins *in, Warp *W, int w, u32 mask, const u64 *address,
     int words) {
     const u32 *vc = W->vc, me = 1u << w, least = least_clock(B, vc);
@@ -285,8 +285,8 @@ static inline int overwrites(const Block *B, const Ins *in, Warp *W, int w, u32 
     return !is_read || in->op != OP_st || (mask == FULL && !again && lanes_ascend(address));
 }
 
-// Whether nothing is wrong with what lanes want of shared memory, as far as its history tells; it is taken in
-// then. Else the history may have some of it, and order_shared says what is wrong.
+// Whether the history shows that a warp's shared access is safe; if so, records it. Otherwise it may be
+// partly recorded, and order_shared reports what is wrong.
 static inline int order_vectors(Block *B, const Ins *in, Warp *W, int w, u32 mask, int kind, const u64 *address,
     int words) {
     const u32 *vc = W->vc, now = vc[w], me = 1u << w; const s32 line = in->line;
@@ -309,7 +309,7 @@ static inline int order_vectors(Block *B, const Ins *in, Warp *W, int w, u32 mas
     return 1;
 }
 
-// Whether a lane's store writes what is there already.
+// Whether a lane's store leaves the value unchanged.
 static int changes_nothing(const Launch *L, Warp *W, const Ins *in, int l, const u8 *p) {
     for (int v = 0; v < in->sub; v++) {
         const u64 bits = in->c == 8 ? REG64(in->d[v])[l] : REG(in->d[v])[l];
@@ -318,7 +318,7 @@ static int changes_nothing(const Launch *L, Warp *W, const Ins *in, int l, const
     return 1;
 }
 
-// Moves two or four words for each lane, as move_words does one.
+// Moves two or four words per lane, like move_words.
 INLINED int move_vectors_of(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kind, const u64 *address,
     const int words) {
     Launch *L = B->L; const int whole = 4 * words; u64 low = 0;
@@ -370,7 +370,7 @@ static inline u64 with_sign(u64 bits, int size) {
         : size == 4 ? (u64)(s64)(s32)bits : bits;
 }
 
-// Moves a number of any size between each lane and an array, as move_words does words.
+// Moves one element of any size per lane to or from an array, like move_words.
 static int move_numbers(Block *B, Warp *W, int w, const Ins *in, u32 mask, int kind, const u64 *address) {
     Launch *L = B->L; const int size = in->type2, k = array_of(L, address, mask, size, kind);
     if (k < 0) return 0;
@@ -391,7 +391,7 @@ static int move_numbers(Block *B, Warp *W, int w, const Ins *in, u32 mask, int k
     return 1;
 }
 
-// Whether a load or store goes to shared memory.
+// Whether a load or store accesses shared memory.
 static int is_shared(const Ins *in, u64 address) {
     return in->type == SPACE_SHARED || (in->type == SPACE_GENERIC && address - SHARED_BASE < WINDOW);
 }

@@ -1,19 +1,18 @@
-// Races through global memory within one launch. What orders two accesses: within a block a barrier; and,
-// between blocks or within one, a fence after the first access, an atomic after the fence, and an atomic by
-// the block of the second before it (the "last block" pattern, a lock). Which word the atomics are on is not
-// looked at, so a wrong flag may pass; a right one always does.
+// Global-memory races within a launch. Two accesses are ordered, within a block, by a barrier; between blocks
+// or within one, by a fence after the first access, an atomic after that fence, and an atomic in the second's
+// block before the second (the "last block" pattern, a lock). Which word the atomics use is not checked, so a
+// wrong flag may pass; a correct one always does.
 //
 // Not races: two atomics, or an atomic and a read; volatile, relaxed, acquire and release accesses count as
-// atomics; a store of the value that is there already, since every order of it gives the same. Lanes of one
-// instruction that store different values to one word are a race.
+// atomics; a store of the value already there, since any order gives the same result. Lanes of one
+// instruction that store different values to one word do race.
 
 #define MANY 0xffffffffu  // several blocks read the word
 
-// A Watch stays in registers where nothing takes its address: what reads it has to be inlined.
+// A Watch stays in registers if its address is never taken, so its readers must be inlined.
 #define INLINED static inline __attribute__((always_inline))
 
-// Writes down what was done with words of a watched buffer, for several machines that share a launch: see
-// simulator/engine/cores.py.
+// Records accesses to a watched buffer when several machines share a launch: see simulator/engine/cores.py.
 INLINED void claim(u8 *claims, s64 from, s64 to, int changed) {
     for (s64 at = from; claims && at <= to; at++) claims[at] |= changed ? CHANGED : TOUCHED;
 }
@@ -30,7 +29,7 @@ static void race_on(Block *B, const Ins *in, int w, int lane, int buffer, s64 at
     h->other_block = block == MANY ? -1 : (s32)(block - 1); h->other_warp = warp; h->other_line = line;
 }
 
-// An access of one lane to bytes of a watched buffer; `idle` is a store that changes nothing.
+// One lane's access to a watched buffer; `idle`: a store that does not change the value.
 static void order_global(Block *B, const Ins *in, int w, int lane, int buffer, s64 offset, int size, int kind,
                          int idle) {
     Launch *L = B->L; Warp *W = &B->warps[w];
@@ -74,7 +73,7 @@ static void order_global(Block *B, const Ins *in, int w, int lane, int buffer, s
     }
 }
 
-// What the accesses of one instruction to a watched buffer have in common.
+// State shared by one instruction's accesses to a watched buffer.
 typedef struct {
     Word *words; u8 *claims; const u32 *vc; u32 me, now, bit, stamp; s32 shift, buffer; u16 line, release;
     u8 warp, plain;
@@ -87,7 +86,7 @@ INLINED Watch watch(const Block *B, const Ins *in, int w, int buffer) {
         L->releases ? L->releases[B->block] : 0, (u8)w, !(in->flags & SYNC)};
 }
 
-// Whether a load or store of a word is plainly no race; it is taken in then.
+// Whether a load or store of a word is clearly race-free; if so, records it.
 INLINED int is_plain(const Watch *t, Word *s, int kind) {
     const int own = s->write_block == t->me
         && (s->write_warp == t->warp || s->written <= t->vc[s->write_warp]);
@@ -105,21 +104,20 @@ INLINED int is_plain(const Watch *t, Word *s, int kind) {
     return 1;
 }
 
-// As order_global, for a load or store: nearly all take a few comparisons.
+// order_global for loads and stores: nearly all take a few comparisons.
 INLINED void order_watched(Block *B, const Ins *in, int w, int lane, const Watch *t, s64 offset, int size,
     int kind, int idle) {
     s64 at = offset >> t->shift; const s64 last = (offset + size - 1) >> t->shift;
     claim(t->claims, at, last, kind != KIND_LOAD && !idle);
     if (idle) return;
-    if (t->plain && (kind == KIND_LOAD || at == last)) {  // a load may be taken in twice, a store may not
+    if (t->plain && (kind == KIND_LOAD || at == last)) {  // a load may be recorded twice, a store may not
         while (at <= last && is_plain(t, &t->words[at], kind)) at++;
         if (at > last) return;
     }
     order_global(B, in, w, lane, t->buffer, offset, size, kind, 0);
 }
 
-// An atomic, or what counts as one: it passes on what its block wrote before a fence, and takes what others
-// passed on.
+// An atomic or equivalent: releases what its block wrote before a fence, and acquires what others released.
 static void synchronise(Block *B, const Ins *in, int kind) {
     if (kind != KIND_ATOMIC && !(in->flags & SYNC)) return;
     if (kind != KIND_STORE) B->acquired = 1;

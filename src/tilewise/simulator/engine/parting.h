@@ -1,11 +1,11 @@
-// Lanes of one warp that part at a barrier: some wait there, others run past it and exit. As exited threads
-// they would not be waited for, but CUDA leaves undefined what a barrier does that some lanes of a warp skip.
-// An early return is no such thing. The two are told apart by where the others go: those that return early
-// reach nothing but an exit; those that skip the barrier go on with code that comes after it as well.
+// Warps that diverge at a barrier: some lanes wait there, others run past it and exit. The barrier would not
+// wait for exited threads, but CUDA leaves its behaviour undefined if some lanes of a warp skip it. An early
+// return is legal. The two differ in where the other lanes go: after an early return they reach only an exit;
+// lanes that skip the barrier also run code that follows it.
 
 static int ends_here(const Ins *in) { return (in->op == OP_exit || in->op == OP_ret) && in->pred == NO_SLOT; }
 
-// Marks what can be reached from `from` without running `without`; returns whether an exit is among it.
+// Marks the code reachable from `from` without executing `without`; returns whether it includes an exit.
 static int reach_from(const Launch *L, s32 from, s32 without, u8 *seen, s32 *stack) {
     s32 n = 0; int exits = 0;
     memset(seen, 0, (size_t)L->n_code);
@@ -25,7 +25,7 @@ static int reach_from(const Launch *L, s32 from, s32 without, u8 *seen, s32 *sta
     return exits;
 }
 
-// The last instruction before the exit that every way from a barrier passes; -1 if there is none.
+// The last instruction before the exit on every path from a barrier; -1 if there is none.
 static s32 last_after(const Launch *L, s32 bar, u8 *seen, s32 *stack) {
     for (s32 at = (s32)L->n_code - 1; at > bar; at--) {
         const Ins *in = &L->code[at];
@@ -36,7 +36,7 @@ static s32 last_after(const Launch *L, s32 bar, u8 *seen, s32 *stack) {
     return -1;
 }
 
-// Some lanes of a warp wait at a barrier, others do not: marks those that can go on past it.
+// Some lanes of a warp wait at a barrier: marks the others that can run past it.
 static void look_for_skips(const Launch *L, Warp *W, s32 bar) {
     const u32 others = live_lanes(L, W) & ~lanes_in(W, LANE_PARKED) & ~W->skipped;
     if (!others) return;
@@ -52,7 +52,7 @@ static void look_for_skips(const Launch *L, Warp *W, s32 bar) {
     free(seen); free(stack);
 }
 
-// A lane has exited that ran past a barrier at which others of its warp wait.
+// A lane that skipped a barrier where others of its warp wait has exited.
 static void parted_at_barrier(Block *B, Warp *W, int w) {
     const u32 waiting = lanes_in(W, LANE_PARKED), exited = W->skipped & lanes_in(W, LANE_EXITED);
     W->skipped &= ~exited;

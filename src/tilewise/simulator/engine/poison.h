@@ -1,13 +1,13 @@
-// Values that nobody made: words of shared memory that were never written, and what a shuffle takes from a lane
-// that does not take part. Reading one is no fault yet, since kernels load a whole tile and use a part of it. It
-// is one where the value reaches a store, an address or a branch. Until then it travels through registers (a
-// result is such a value if an operand is) and through a thread's local memory.
+// Poison: shared-memory words never written, and what a shuffle reads from a lane that does not take part.
+// Reading poison is legal, since kernels load a whole tile and use part of it; it is a hazard once it reaches
+// a store, an address or a branch. Until then it propagates through registers (a result is poison if an
+// operand is) and a thread's local memory.
 //
-// Each warp has a mask of lanes for each register, and where the value comes from. There are none, and nothing
-// costs anything, before the first such value: then every instruction of the warp passes by follow_poison, as
-// L->limit makes it.
+// Each warp has, per register, a mask of poisoned lanes and the origin. Before the first poison value neither
+// exists and the check is free; from then on every instruction of the warp goes through follow_poison,
+// because L->limit is 0.
 
-// Where a value comes from: the instruction that read it, and what it read.
+// Origin of a poison value: the instruction that read it, and what it read.
 typedef struct Origin { const Ins *in; s32 kind, thread, size, from, why; u64 address; } Origin;
 #define MOST_ORIGINS 254
 typedef struct Poison { u32 *lanes; u8 *origin; u32 steps; } Poison;
@@ -16,7 +16,7 @@ enum { GONE_ELSEWHERE, GONE_EXITED, GONE_ABSENT };                  // why a lan
 
 static int is_ignored(const Launch *L, int kind) { return (int)(L->ignored >> kind & 1); }
 
-// The number of an origin from 1: one for each instruction. 0 where such values are not followed.
+// Index of an origin, from 1; one per instruction. 0 if poison is not tracked.
 static int origin_of(Block *B, const Ins *in, int thread, int kind, u64 address, int size, int from, int why) {
     if (is_ignored(B->L, kind)) return 0;
     if (!B->origins) B->origins = calloc(MOST_ORIGINS + 1, sizeof(Origin));
@@ -40,7 +40,7 @@ static Poison *poison_of(Block *B, Warp *W, int w) {
     return p;
 }
 
-// Some lanes of a register hold such a value now.
+// Marks lanes of a register as poison.
 static void taint(Block *B, Warp *W, int w, s32 slot, u32 lanes, int origin) {
     if (!lanes || !origin || slot < 0 || slot == NO_SLOT) return;
     Poison *p = poison_of(B, W, w);
@@ -52,7 +52,7 @@ static u32 tainted(const Block *B, const Warp *W, int w, s32 slot) {
     return W->poisoned && slot >= 0 && slot != NO_SLOT ? B->poison[w].lanes[slot] : 0;
 }
 
-// Such a value was used: the hazard is where it was read, and names where it went.
+// Poison was used: the hazard is at the read and names the use.
 static void used(Block *B, const Ins *in, int w, int origin, u32 lanes, int use) {
     const Origin from = B->origins[origin];
     Hazard *h = hazard(B, from.in, from.thread / 32, from.thread % 32, from.kind);
@@ -61,7 +61,7 @@ static void used(Block *B, const Ins *in, int w, int origin, u32 lanes, int use)
     h->agent = use; h->other_line = in->line; h->other_warp = w; h->other_lane = __builtin_ctz(lanes) + 1;
 }
 
-// Whether lanes of a register hold such a value and use it; said once.
+// Reports, once, the use of a register's poisoned lanes.
 static void use_register(Block *B, const Ins *in, Warp *W, int w, s32 slot, u32 mask, int use) {
     const u32 lanes = tainted(B, W, w, slot) & mask;
     if (!lanes || B->stop) return;
@@ -78,8 +78,8 @@ static void settle_results(Poison *p, const Ins *in, u32 mask, u32 on, int origi
     }
 }
 
-// What an instruction is about to do with such values; lanes that it needs from others are seen to where they
-// have met (lanes.h, matrix.h).
+// Propagates poison through an instruction. Cross-lane operands are handled once the lanes have synchronised
+// (lanes.h, matrix.h).
 static void follow_poison(Block *B, Warp *W, int w, const Ins *in, u32 group, u32 mask) {
     Launch *L = B->L; Poison *p = &B->poison[w]; const u32 *lanes = p->lanes;
     if (!(++p->steps & 255)) {
@@ -95,7 +95,7 @@ static void follow_poison(Block *B, Warp *W, int w, const Ins *in, u32 group, u3
     case OP_ld: case OP_st: case OP_ldmatrix: case OP_stmatrix: {
         use_register(B, in, W, w, from[0], mask, TO_ADDRESS);
         if (!(in->flags & USES_D)) { if (in->op == OP_ld) settle_results(p, in, mask, 0, 0); return; }
-        u32 elsewhere = mask;  // what goes to local memory is marked there
+        u32 elsewhere = mask;  // stores to local memory are tracked there
         if (in->type == SPACE_LOCAL) return;
         if (in->type == SPACE_GENERIC) {
             const u64 *base = REG64(in->a);
@@ -125,24 +125,24 @@ static void follow_poison(Block *B, Warp *W, int w, const Ins *in, u32 group, u3
         const u32 here = from[k] >= 0 && from[k] != NO_SLOT ? lanes[from[k]] & mask : 0;
         if (here) { on |= here; origin = p->origin[from[k]]; }
     }
-    if (on && (in->op == OP_selp_32 || in->op == OP_selp_64)) {  // what is not chosen does not count
+    if (on && (in->op == OP_selp_32 || in->op == OP_selp_64)) {  // unselected operands do not count
         const u32 a = from[0] >= 0 ? lanes[from[0]] : 0, b = from[1] >= 0 ? lanes[from[1]] : 0,
             c = from[2] >= 0 ? lanes[from[2]] : 0, *which = REG(in->c);
         u32 first = 0;
         EACH(first |= (which[l] & 1) << l)
         on = mask & (c | (first & a) | (~first & b));
         origin = on & c ? p->origin[from[2]] : on & first ? p->origin[from[0]] : on ? p->origin[from[1]] : 0;
-    } else if (on && (in->op == OP_and_32 || in->op == OP_or_32)) {  // nor what the other operand decides
+    } else if (on && (in->op == OP_and_32 || in->op == OP_or_32)) {  // nor what the other operand masks
         const u32 a = from[0] >= 0 ? lanes[from[0]] : 0, b = from[1] >= 0 ? lanes[from[1]] : 0,
             *x = REG(in->a), *y = REG(in->b), decides = in->op == OP_and_32 ? 0 : FULL;
-        const u32 one = in->op == OP_or_32;  // a predicate is one bit, kept as 1
+        const u32 one = in->op == OP_or_32;  // a predicate is one bit, stored as 1
         EACH(if (!(a >> l & 1) && (x[l] == decides || (one && x[l] == 1 && (in->flags & ONE_BIT)))) on &= ~(1u << l);
              if (!(b >> l & 1) && (y[l] == decides || (one && y[l] == 1 && (in->flags & ONE_BIT)))) on &= ~(1u << l);)
     }
     settle_results(p, in, mask, on, origin);
 }
 
-// A shuffle: what each lane gets from lane source[l]; `absent` are the lanes that get it from nobody.
+// A shuffle: each lane reads from lane source[l]; `absent`: lanes without a source.
 static void follow_shuffle(Block *B, Warp *W, int w, const Ins *in, u32 mask, const u8 *source, u32 absent,
     u32 live) {
     if (W->poisoned) {
@@ -163,12 +163,12 @@ static void follow_shuffle(Block *B, Warp *W, int w, const Ins *in, u32 mask, co
     taint(B, W, w, in->d[0], absent, origin_of(B, in, w * 32 + l, H_SHUFFLE, 0, 0, from, why));
 }
 
-// A vote, match or reduction: the result is such a value where an operand of the lanes named is.
+// A vote, match or reduction: the result is poison if an operand of a named lane is.
 static void follow_together(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
     if (!W->poisoned) return;
     Launch *L = B->L; const u32 *named = REG(in->e), value = tainted(B, W, w, in->a) & mask; u32 on = 0;
     EACH(on |= (u32)((value & named[l]) != 0) << l)
-    if (on && in->op == OP_vote && in->sub < 2) {  // one lane that counts may decide
+    if (on && in->op == OP_vote && in->sub < 2) {  // one clean lane may decide
         const u32 *a = REG(in->a);
         EACH(for (u32 r = mask & named[l] & ~value; r; r &= r - 1) {
             const u32 p = (a[__builtin_ctz(r)] & 1) ^ (in->flags & OTHER_NEGATED ? 1u : 0u);
@@ -177,7 +177,7 @@ static void follow_together(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
     settle_results(&B->poison[w], in, mask, on, on ? B->poison[w].origin[in->a] : 0);
 }
 
-// Whether any of some bytes of shared memory was never written.
+// Whether any byte of a shared-memory range was never written.
 static int is_unwritten(const Block *T, u64 offset, int size) {
     const int shift = __builtin_ctz((u32)T->L->shared_grain);
     for (u64 at = offset >> shift; at <= (offset + (u64)size - 1) >> shift; at++)
@@ -185,14 +185,14 @@ static int is_unwritten(const Block *T, u64 offset, int size) {
     return 0;
 }
 
-// Marks what a lane's load brought of such bytes, into a register.
+// Poisons a register if a lane loaded unwritten bytes.
 static void taint_unwritten(Block *B, const Block *T, Warp *W, int w, int l, const Ins *in, s32 slot, u64 offset,
     int size) {
     if (is_unwritten(T, offset, size))
         taint(B, W, w, slot, 1u << l, origin_of(B, in, w * 32 + l, H_UNINITIALISED, offset, size, 0, 0));
 }
 
-// What a lane's local memory holds of such values: a byte for each of its bytes, the origin's number.
+// Tracks poison in a lane's local memory: one byte per byte, its origin's index.
 static void follow_local(Block *B, Warp *W, int w, int l, s32 slot, const u8 *p, int size, int kind) {
     const s64 bytes = (s64)B->n_warps * 32 * B->L->local_bytes;
     const u32 on = tainted(B, W, w, slot) >> l & 1;

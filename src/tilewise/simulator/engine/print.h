@@ -1,7 +1,7 @@
-// printf: the compiler passes a format and a buffer of arguments, each at a multiple of its size; the text
+// printf: the compiler passes a format and an argument buffer, each argument aligned to its size. The text
 // goes to the Launch in the order in which lanes print: block by block, warp by warp.
 
-#define MOST_TEXT (1 << 20)  // beyond this many bytes nothing more is kept; a GPU's buffer is as large
+#define MOST_TEXT (1 << 20)  // text beyond this many bytes is dropped; a GPU's buffer is as large
 
 static void say(Launch *L, const char *text, int length) {
     if (length <= 0 || L->n_text + length > MOST_TEXT) return;
@@ -15,7 +15,7 @@ static void say(Launch *L, const char *text, int length) {
     L->n_text += length;
 }
 
-// `size` bytes at a generic address of a lane; 0 after a hazard.
+// Reads `size` bytes at a lane's generic address; 0 after a hazard.
 static u64 peek(Block *B, const Ins *in, int w, int l, u64 address, int size) {
     int space, buffer; s64 index;
     const u8 *p = resolve(B, in, w, l, address, size, SPACE_GENERIC, KIND_LOAD, &space, &buffer, &index);
@@ -24,8 +24,8 @@ static u64 peek(Block *B, const Ins *in, int w, int l, u64 address, int size) {
     return p ? fetch(p, size) : 0;
 }
 
-// One conversion, "%...", whose text of `length` characters stands in `spec`, with "ll" where its integer has
-// 64 bits; *at is where its argument lies, and moves on.
+// Formats one "%..." conversion: `spec` has `length` characters, with "ll" for a 64-bit integer; *at is the
+// argument's address, which it advances.
 static void convert_argument(Block *B, const Ins *in, int w, int l, char *spec, int length, u64 *at) {
     char text[512]; int made; const char last = spec[length - 1];
     if (last == 's') {
@@ -55,7 +55,7 @@ static void convert_argument(Block *B, const Ins *in, int w, int l, char *spec, 
     say(B->L, text, made < (int)sizeof text ? made : (int)sizeof text - 1);
 }
 
-// Returns how many arguments the format took, as CUDA's printf does.
+// Returns the number of arguments the format consumed, as CUDA's printf does.
 static u32 print(Block *B, const Ins *in, int w, int l, u64 format, u64 arguments) {
     u32 taken = 0;
     for (char c; !B->stop && (c = (char)peek(B, in, w, l, format, 1)); format++) {

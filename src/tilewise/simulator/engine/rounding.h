@@ -1,9 +1,9 @@
-// Arithmetic rounded toward zero, down or up: in->e says which operation, in->sub how.
+// Arithmetic rounded toward zero, down or up: in->e is the operation, in->sub the rounding.
 enum { D_add = 1, D_sub, D_mul, D_div, D_fma, D_sqrt, D_rcp };  // the order of _DIRECTED in arithmetic.py
 
 #ifdef __wasm__
-// WebAssembly only rounds to nearest. A type of more than twice the bits, W, tells on which side of that result
-// the exact one lies: `over` and, where that is 0, `rest` have the sign of exact - nearest.
+// WebAssembly only rounds to nearest. A type W with more than twice the bits shows on which side of that
+// result the exact one is: `over` and, if it is 0, `rest` have the sign of exact - nearest.
 #define BESIDE(T, W, fma_of, sqrt_of, next)                                              \
     T r = 0; W over = 0, rest = 0, p, part;                                              \
     switch (which) {                                                                     \
@@ -29,8 +29,8 @@ static f32 directed_f32(int how, int which, f32 x, f32 y, f32 z) { BESIDE(f32, f
 static f64 directed_f64(int how, int which, f64 x, f64 y, f64 z) { BESIDE(f64, long double, fma, sqrt, nextafter) }
 static void set_rounding(int how) { (void)how; }
 #else
-// The processor's own instructions round. The operands go through volatile, so that no compiler moves the
-// operation out of the mode.
+// Uses the processor's rounding modes. Volatile operands keep the compiler from moving the operation out of
+// the mode.
 #include <fenv.h>
 
 #define DIRECTED(T, fma_of, sqrt_of)                                                     \

@@ -1,9 +1,9 @@
-// Tensor copies: boxes of an array of up to five axes, described by a tensor map, to and from shared memory.
+// Tensor copies: boxes of an array of up to five dimensions, described by a tensor map, to and from shared
+// memory.
 //
-// The map is what tensor_map.py lays out in the 128 bytes of the kernel's parameter. In shared memory a box
-// lies densely, its fastest axis first; with a swizzle the 16-byte pieces of each row of 32, 64 or 128 bytes
-// change places by the bits of the address above them. What a box has outside the array reads as zero and is
-// not written.
+// tensor_map.py defines the map's layout in the kernel's 128-byte parameter. In shared memory a box is dense,
+// innermost dimension first; a swizzle permutes the 16-byte chunks of each row of 32, 64 or 128 bytes by the
+// address bits above them. Elements of a box outside the array read as zero and are not written.
 
 #define MAP_MAGIC 0x70614d54u
 
@@ -41,7 +41,7 @@ static int read_map(Block *B, const Ins *in, int w, int l, u64 address, Map *map
     return 0;
 }
 
-// The next row of a box: steps through the axes behind the fastest. 0 behind the last.
+// Advances to the next row of a box over the outer dimensions; 0 after the last.
 static int next_row(const Map *map, u32 *at) {
     for (int axis = 1; axis < map->rank; axis++) {
         if (++at[axis] < map->box[axis]) return 1;
@@ -50,8 +50,7 @@ static int next_row(const Map *map, u32 *at) {
     return 0;
 }
 
-// An H100's copy unit stops at a first coordinate that is not a multiple of 16 bytes, and at a negative one where
-// it stores.
+// An H100's TMA faults if the first coordinate is not a multiple of 16 bytes or, in a store, negative.
 static int wrong_corner(Block *B, const Ins *in, int w, int l, const Map *map, const s64 *corner, int out) {
     int axis = 0, wrong = -1;
     if (corner[0] * map->element & 15) wrong = WRONG_COLUMN;
@@ -70,7 +69,7 @@ static int wrong_corner(Block *B, const Ins *in, int w, int l, const Map *map, c
     return 1;
 }
 
-// Where a row begins in global memory, and which of its elements the array has: from *first to before *end.
+// A row's global address, and its range of elements inside the array: [*first, *end).
 static u64 row_address(const Map *map, const s64 *corner, const u32 *at, s64 *first, s64 *end) {
     u64 address = map->base + (u64)(corner[0] * map->element);
     *first = corner[0] < 0 ? -corner[0] : 0;
@@ -84,8 +83,8 @@ static u64 row_address(const Map *map, const s64 *corner, const u32 *at, s64 *fi
     return address;
 }
 
-// in->sub: number of axes, and 8 for a copy out of shared memory; in->a: shared memory; in->b: the map;
-// in->imm: coordinates.
+// in->sub: rank, plus 8 for a copy out of shared memory; in->a: shared address; in->b: map; in->imm:
+// coordinates.
 static void copy_tensor(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
     Launch *L = B->L;
     const int rank = in->sub & 7, out = in->sub & 8;

@@ -1,5 +1,5 @@
-// Questions about the 32 lanes of a warp, answered for all at once: clang turns these vectors into what the
-// processor has. An answer is a mask of lanes, as everywhere.
+// Vector queries over the 32 lanes of a warp, which clang compiles to the host's SIMD. Results are lane
+// masks.
 
 typedef u64 Lanes64 __attribute__((ext_vector_type(32)));
 typedef u32 Lanes32 __attribute__((ext_vector_type(32)));
@@ -13,19 +13,19 @@ typedef _Bool Answers __attribute__((ext_vector_type(32)));
 static inline Lanes64 lanes_u64(const u64 *p) { Lanes64 v; memcpy(&v, p, sizeof v); return v; }
 static inline Signed32 lanes_s32(const s32 *p) { Signed32 v; memcpy(&v, p, sizeof v); return v; }
 
-// Lanes whose predicate holds.
+// Lanes whose predicate is true.
 static inline u32 lanes_true(const u32 *p) {
     Lanes32 v; memcpy(&v, p, sizeof v);
     return MASK_OF((v & 1) != 0);
 }
 
-// Lanes in a state, of those that exist.
+// Existing lanes in a state.
 static inline u32 lanes_in(const Warp *W, u8 state) {
     Lanes8 v; memcpy(&v, W->state, sizeof v);
     return MASK_OF(v == state) & W->present;
 }
 
-// Of some lanes, those whose counter is lowest; their counter, and the lowest of the others.
+// Lanes of `among` with the lowest program counter; that counter, and the lowest of the others.
 static inline u32 lowest_lanes(const Warp *W, u32 among, s32 *pc, s32 *next) {
     if (!among) return 0;
     Answers in; memcpy(&in, &among, 4);
@@ -36,14 +36,13 @@ static inline u32 lowest_lanes(const Warp *W, u32 among, s32 *pc, s32 *next) {
     return MASK_OF(at == *pc);
 }
 
-// Lanes whose `whole` bytes, a power of two, do not lie within `size` bytes from `low`, or begin at no multiple
-// of it.
+// Lanes whose `whole` bytes, a power of two, are not within `size` bytes from `low`, or are misaligned.
 static inline u32 lanes_outside(const u64 *address, u64 low, u64 size, u64 whole) {
     const Lanes64 a = lanes_u64(address), from = a - low;
     return size < whole ? FULL : MASK_OF((from > size - whole) | ((a & (whole - 1)) != 0));
 }
 
-// What the lanes 1, 8 and 16 before have; the first lanes keep what they have.
+// Values of the lanes 1, 8 and 16 below; the first lanes keep their own.
 #define BEFORE_1(v) __builtin_shufflevector(v, v, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, \
     15, 16, 17, 18, \
                                             19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30)
@@ -54,40 +53,38 @@ static inline u32 lanes_outside(const u64 *address, u64 low, u64 size, u64 whole
     0, 1, 2, 3, 4, \
                                              5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 
-// Lanes that want what no lane 1, 8 or 16 before them wants: few others want a word a second time.
+// Lanes whose address no lane 1, 8 or 16 below has; this catches most duplicates.
 static inline u32 lanes_first(const u64 *address, u32 mask) {
     const Lanes64 a = lanes_u64(address);
     return mask & ~(MASK_OF(a == BEFORE_1(a)) & mask << 1) & ~(MASK_OF(a == BEFORE_8(a)) & mask << 8) &
            ~(MASK_OF(a == BEFORE_16(a)) & mask << 16);
 }
 
-// Whether all of these lanes want something of the same 2^shift bytes.
+// Whether all these lanes access the same 2^shift bytes.
 static inline int lanes_close(const u64 *address, u32 mask, int shift) {
     const Lanes64 a = lanes_u64(address), first = address[__builtin_ctz(mask)];
     return !(MASK_OF(((a ^ first) >> shift) != 0) & mask);
 }
 
-// What the lanes 1 and 2 beside have, in pairs and in pairs of pairs.
+// Values of lanes lane ^ 1 and lane ^ 2.
 #define BESIDE_1(v) __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14, \
     17, 16, 19, 18, 21, 20, 23, 22, 25, 24, 27, 26, 29, 28, 31, 30)
 #define BESIDE_2(v) __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13, \
     18, 19, 16, 17, 22, 23, 20, 21, 26, 27, 24, 25, 30, 31, 28, 29)
 
-// Lanes that do not want what their neighbour (lane ^ 1) wants, and those that do not want what the next but one
-// (lane ^ 2) wants.
+// Lanes whose address differs from that of lane ^ 1, and of lane ^ 2.
 static inline void lanes_unpaired(const u64 *address, u32 *near, u32 *far) {
     const Lanes64 a = lanes_u64(address);
     *near = MASK_OF(a != BESIDE_1(a)); *far = MASK_OF(a != BESIDE_2(a));
 }
 
-// Whether each lane wants something behind what the lane before wants.
+// Whether each lane's address is above the previous lane's.
 static inline int lanes_ascend(const u64 *address) {
     const Lanes64 a = lanes_u64(address);
     return (MASK_OF(a > BEFORE_1(a)) | 1) == FULL;
 }
 
-// How many different pieces of 2^shift bytes lanes want that are neighbours and in order; -1 where they are
-// not.
+// Number of distinct 2^shift-byte pieces that contiguous lanes access in order; -1 if they do not.
 static inline int pieces_in_order(const u64 *address, u32 mask, int shift) {
     const u32 rest = mask & (mask - 1), run = mask >> __builtin_ctz(mask);
     if (run & (run + 1)) return -1;

@@ -1,7 +1,6 @@
-// The interpreter: one warp, from where its lanes stand until each has exited or waits at a barrier.
+// The interpreter: runs one warp until each lane has exited or waits at a barrier.
 
-// The slice is over: leave everything as it was before this instruction. Or the kernel has had all the steps
-// that it may take.
+// The slice is over: restore the state before this instruction. Or the kernel has used up its steps.
 static void out_of_steps(Block *B, int w, const Ins *in, u32 group, u32 mask, s32 pc) {
     Launch *L = B->L; Warp *W = &B->warps[w]; Count *c = &L->counts[in->line];
     if (L->steps > L->max_steps) { hazard(B, in, w, __builtin_ctz(group), H_STEPS);
@@ -11,8 +10,8 @@ static void out_of_steps(Block *B, int w, const Ins *in, u32 group, u32 mask, s3
     B->stop = PAUSED;
 }
 
-// Behind the limit of steps: the slice is over, or this warp has results of wgmma or values that nobody made,
-// which are to be watched. Whether to stop.
+// Past the step limit: the slice is over, or this warp has wgmma results or poison to track. Returns whether
+// to stop.
 static int beyond(Block *B, int w, const Ins *in, u32 group, u32 mask, s32 pc) {
     Warp *W = &B->warps[w];
     if (W->wgmma || W->poisoned) {
@@ -24,8 +23,7 @@ static int beyond(Block *B, int w, const Ins *in, u32 group, u32 mask, s32 pc) {
     return 1;
 }
 
-// Lanes that sleep at an instruction, to run it again when they wake: it has not been issued yet. The others
-// go on.
+// Lanes sleep at an instruction, which is not issued yet, and re-execute it on waking. The others continue.
 static void sleep_at(Block *B, int w, const Ins *in, u32 group, u32 asleep, u32 mask, s32 pc) {
     Warp *W = &B->warps[w]; Count *c = &B->L->counts[in->line];
     c->active_lanes -= (u64)__builtin_popcount(asleep);
@@ -33,8 +31,8 @@ static void sleep_at(Block *B, int w, const Ins *in, u32 group, u32 asleep, u32 
     for (u32 r = group; r; r &= r - 1) { const int l = __builtin_ctz(r); W->pc[l] = pc + !(asleep >> l & 1); }
 }
 
-// What only computes is apart from run_warp: the compiler's time grows with the square of a function's length.
-// Each case stands in one of four files; shared.def has floats and halves before integers, and control last.
+// Pure computation is kept out of run_warp: compile time is quadratic in a function's length. The cases are
+// spread over four files; shared.def has floats and halves before integers, and control last.
 #define APART static __attribute__((noinline)) void
 
 APART run_halves(const Launch *L, Warp *W, const Ins *in, u32 mask) {
@@ -59,7 +57,7 @@ APART run_integers(Block *B, Warp *W, int w, const Ins *in, u32 mask) {
     }
 }
 
-// Runs a warp until each of its lanes has exited or waits at a barrier.
+// Runs a warp until each lane has exited or waits at a barrier.
 static void run_warp(Block *B, int w) {
     Launch *L = B->L; Warp *W = &B->warps[w]; const Ins *code = L->code;
     L->limit = W->wgmma || W->poisoned ? 0 : L->last;
@@ -68,7 +66,7 @@ static void run_warp(Block *B, int w) {
         u32 mask = lowest_lanes(W, lanes_in(W, LANE_RUNNING), &pc, &next);
         if (!mask) { if (release_waiting(B, w)) continue; return; }
         const u32 group = mask;
-        for (;;) {  // straight on while these lanes stay together and lowest
+        for (;;) {  // straight-line while these lanes stay together and lowest
             const Ins *in = &code[pc];
             mask = group;
             if (in->pred != NO_SLOT) {
@@ -163,7 +161,7 @@ static void run_warp(Block *B, int w) {
                 if (W->skipped & mask) parted_at_barrier(B, W, w);
                 for (u32 r = group & ~mask; r; r &= r - 1) W->pc[__builtin_ctz(r)] = pc + 1;
                 jumped = 1; break; }
-            case OP_watch: {  // a variable that a trace follows; not part of the kernel, so not counted
+            case OP_watch: {  // a traced variable: not part of the kernel, so not counted
                 c->issued--; c->active_lanes -= (u64)__builtin_popcount(mask); W->issued--; L->steps--;
                 const int size = (int)in->e;
                 if (L->tracing) EACH(trace_access(B, in, w, l, SPACE_LOCAL, KIND_WATCH, size, in->sub, 0,
@@ -223,7 +221,7 @@ static void run_warp(Block *B, int w) {
             if (B->stop) return;
             if (jumped) break;
             pc++;
-            if (pc == next) {  // others wait here: meet them
+            if (pc == next) {  // others wait here: reconverge
                 for (u32 r = group; r; r &= r - 1) W->pc[__builtin_ctz(r)] = pc;
                 break;
             }

@@ -1,18 +1,17 @@
-// wgmma: products of matrices by four warps together, with operands in shared memory (described by 64-bit
-// descriptors) or, for A, in registers. The layouts are those of the PTX ISA, "Asynchronous Warpgroup Level
-// Matrix Instructions".
+// wgmma: matrix multiply by a warpgroup, with operands in shared memory (given by 64-bit descriptors) or, for
+// A, in registers. Layouts are those of the PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".
 //
-// The product is computed when the fourth warp of the warpgroup comes to the instruction. Its reads of shared
-// memory count as under way, and its results as not to be touched, until a wgmma.wait_group for its group.
+// The result is computed when the warpgroup's fourth warp reaches the instruction. Until a wgmma.wait_group
+// for its group, its shared-memory reads count as in flight and its accumulators are off limits.
 
 typedef struct Wgmma {
     int committed, fenced, used,
-        line; // groups closed; whether there was a fence since the last wait, a product; its line
-    s32 *group; // of each register: the group that it is a result of, from 1; 0 for none
-    u8 *touched; // of each register: read or written since the last fence
+        line; // committed groups; fence since the last wait; any wgmma yet; its line
+    s32 *group; // per register: the group whose result it holds, from 1; 0 for none
+    u8 *touched; // per register: read or written since the last fence
 } Wgmma;
 
-enum { READ_EARLY, WRITTEN_EARLY, NO_FENCE }; // of H_ACCUMULATOR, in Hazard.buffer
+enum { READ_EARLY, WRITTEN_EARLY, NO_FENCE }; // Hazard.buffer of H_ACCUMULATOR
 
 static Wgmma *wgmma_of(Block *B, Warp *W) {
     if (W->wgmma) return W->wgmma;
@@ -26,7 +25,7 @@ static Wgmma *wgmma_of(Block *B, Warp *W) {
         B->stop = NO_MEMORY;
         return 0;
     }
-    B->L->limit = 0; // from now on each instruction of this warp passes by watch_registers
+    B->L->limit = 0; // from now on every instruction of this warp goes through watch_registers
     return g;
 }
 
@@ -46,8 +45,8 @@ static void early(Block *B, const Ins *in, int w, u32 mask, int what) {
     }
 }
 
-// What an instruction does to registers that hold results of a product. A move passes on what is known of its
-// source: compilers make and remove moves as they like.
+// Checks an instruction's use of registers that hold wgmma results. A move copies its source's state, since
+// compilers add and remove moves freely.
 static void watch_registers(Block *B, int w, const Ins *in, u32 mask) {
     Wgmma *g = B->warps[w].wgmma;
     const s64 units = B->L->units;
@@ -113,7 +112,7 @@ static void watch_registers(Block *B, int w, const Ins *in, u32 mask) {
 typedef struct {
     u64 start, lead, stride;
     int span, turned;
-} Matrix; // span: 16-byte pieces of a row that a swizzle mixes, 1 for none
+} Matrix; // span: 16-byte chunks per swizzled row, 1 for none
 
 static Matrix described(u64 d, int turned) {
     static const int spans[] = {1, 8, 4, 2};
@@ -121,15 +120,15 @@ static Matrix described(u64 d, int turned) {
                     turned};
 }
 
-// A matrix in shared memory is made of core matrices: 8 rows of 16 bytes, which the tensor cores read at once.
-// Without a swizzle a core matrix is 128 bytes in a row, and the descriptor's two offsets say how far the next
-// one is along K and along the rows. With a swizzle of 32, 64 or 128 bytes (span 2, 4, 8) a row of that many
-// bytes holds several of them side by side, and the 16-byte pieces of 8 such rows change places, so that reading
-// a column of pieces meets every bank once. The swizzle is a function of the address, not of the tile: it is
-// applied last, and a tile must begin where the pattern does.
+// A matrix in shared memory consists of core matrices: 8 rows of 16 bytes, which the tensor cores read at
+// once. Without a swizzle, a core matrix is 128 contiguous bytes, and the descriptor's two offsets are the
+// strides to the next one along K and along the rows. With a swizzle of 32, 64 or 128 bytes (span 2, 4, 8), a
+// row of that many bytes spans several core matrices, and the 16-byte chunks of 8 such rows are permuted, so
+// that reading a column of chunks touches every bank once. The swizzle depends on the address, not the tile:
+// it is applied last, and a tile must start where the pattern does.
 //
-// Where the 16-byte piece lies that holds the element of row r (of A; column of B) at byte `at` along K or,
-// for a matrix that is turned, at element k along K and r a multiple of 8.
+// Address of the 16-byte chunk with the element of row r (of A; column of B) at byte `k` along K or, if the
+// matrix is transposed, at element k along K, with r a multiple of 8.
 static u64 piece(const Matrix *m, int r, int k) {
     const u64 span = (u64)m->span;
     u64 a = m->start;
@@ -145,17 +144,17 @@ static u64 piece(const Matrix *m, int r, int k) {
     return swizzled(a, m->span == 8 ? 0x70 : m->span == 4 ? 0x30 : m->span == 2 ? 0x10 : 0);
 }
 
-// One element of a 16-byte piece, as a double.
+// One element of a 16-byte chunk, as a double.
 static f64 piece_element(const u8 *p, int i, int type) {
     const int size = type == T_f32 ? 4 : type == T_s8 || type == T_u8 ? 1 : 2;
     return element((u32)fetch(p + i * size, size), 0, type);
 }
 
-// The bits of the address that a swizzle changes.
+// The address bits that a swizzle changes.
 static int swizzle_bits(const Matrix *m) { return m->span == 1 ? 0 : (m->span - 1) << 4; }
 
-// A swizzle's pattern begins at a multiple of 1024, 512 or 256 bytes, and so does a matrix, unless the
-// descriptor's base offset says how far it is from there.
+// A swizzle pattern starts at a multiple of 1024, 512 or 256 bytes, and so must a matrix, unless the
+// descriptor's base offset gives its distance from there.
 static int wrong_start(Block *B, int w, const Ins *in, u64 descriptor, const Matrix *m) {
     const int bits = swizzle_bits(m) << 3;
     if (!(m->start & (u64)bits) || (descriptor >> 49 & 7)) return 0;
@@ -168,7 +167,7 @@ static int wrong_start(Block *B, int w, const Ins *in, u64 descriptor, const Mat
     return 1;
 }
 
-// A tensor copy brought these bytes with another swizzle than the descriptor names.
+// A tensor copy wrote these bytes with a different swizzle from the descriptor's.
 static int other_swizzle(Block *B, int w, const Ins *in, u64 at, const Matrix *m) {
     const u64 word = at >> __builtin_ctz((u32)B->L->shared_grain);
     const Shadow *s = &B->shadow[word];
@@ -185,8 +184,7 @@ static int other_swizzle(Block *B, int w, const Ins *in, u64 at, const Matrix *m
     return 1;
 }
 
-// Reads a matrix of `rows` rows and 32 bytes of K from shared memory; the steps between rows and along K of
-// `out` are given.
+// Reads a matrix of `rows` rows and 32 bytes of K from shared memory into `out`, with its row and K strides.
 static void read_matrix(Block *B, int w, const Ins *in, u64 descriptor, int turned, int rows, int type,
                         f64 *out, int next_row_at, int next_k_at, const Doer *by) {
     const int size = type == T_f32 ? 4 : type == T_s8 || type == T_u8 ? 1 : 2, k = 32 / size, per = 16 / size;
@@ -208,8 +206,7 @@ static void read_matrix(Block *B, int w, const Ins *in, u64 descriptor, int turn
         }
 }
 
-// Row and column of D, or of A, that a register of a lane holds: register i of a column of eight, of warp
-// `part`.
+// Row of D, or of A, held in a lane's register: `half` of the 16 rows of warp `part`.
 static int fragment_row(int part, int l, int half) { return 16 * part + (l >> 2) + 8 * half; }
 
 static void read_fragments(const Launch *L, const Warp *W, const Ins *in, int part, int first, f64 *a) {
@@ -236,7 +233,7 @@ static void accumulate(const Launch *L, const Warp *W, const Ins *in, int part, 
             for (int column = 0; column < n; column++) sum[row][column] += x * y[column];
         }
     }
-    const int words = in->type2 == T_f16 ? 2 : 4; // registers for eight columns
+    const int words = in->type2 == T_f16 ? 2 : 4; // registers per eight columns
     for (int j = 0; j < n / 8; j++)
         for (int i = 0; i < 4; i++) {
             u32 *d = operand(L, W, in, words * j + (words == 2 ? i >> 1 : i));
@@ -259,8 +256,7 @@ static void accumulate(const Launch *L, const Warp *W, const Ins *in, int part, 
         }
 }
 
-// Registers of D, of A, then the descriptors of A or none, of B, and the predicate that says whether D is
-// added to.
+// Operands: registers of D and A, descriptors of A (if any) and B, and the predicate that enables adding D.
 static void multiply_groups(Block *B, int w, const Ins *in, s32 pc) {
     Launch *L = B->L;
     const int first = w & ~3, n = in->sub;
@@ -273,7 +269,7 @@ static void multiply_groups(Block *B, int w, const Ins *in, s32 pc) {
         B->stop = NO_MEMORY;
         return;
     }
-    for (s32 at = 0; at < B->clocks; at++) {  // each warp has to know of a write, not only one of them
+    for (s32 at = 0; at < B->clocks; at++) {  // every warp must know of a write, not just one
         u32 known = B->warps[first].clock[at];
         for (int part = 1; part < 4; part++)
             if (B->warps[first + part].clock[at] < known) known = B->warps[first + part].clock[at];
@@ -317,7 +313,7 @@ static void multiply_groups(Block *B, int w, const Ins *in, s32 pc) {
     free(b);
 }
 
-// Whether the other warps of the warpgroup wait at this instruction, or will never come.
+// Whether the other warps of the warpgroup wait at this instruction; reports a deadlock if they never can.
 static int warpgroup_here(Block *B, int w, const Ins *in, s32 pc) {
     const int first = w & ~3;
     int whole = first + 4 <= B->n_warps;
@@ -346,7 +342,7 @@ static void fence_group(Block *B, Warp *W) {
     memset(g->touched, 0, (size_t)(B->L->units ? B->L->units : 1));
 }
 
-// The products of all groups but the newest `open` are there, and have read what they read.
+// All but the newest `open` groups are complete: results available, operand reads done.
 static void wait_group(Block *B, Warp *W, int w, s64 open) {
     Wgmma *g = wgmma_of(B, W);
     if (!g) return;
@@ -357,8 +353,8 @@ static void wait_group(Block *B, Warp *W, int w, s64 open) {
     g->fenced = 0;
 }
 
-// setmaxnreg: what all warps ask for has to fit into the 65536 registers of the multiprocessor. At the end of
-// a block, a warp that has asked for nothing counts with its part of them.
+// setmaxnreg: the registers of all warps must fit into the SM's 65536. At the end of a block, a warp that
+// never executed it counts with an equal part of them.
 static void count_registers(Block *B, int w, int ended) {
     const Ins *in = B->set_registers;
     int total = 0, part = 65536 / (32 * B->n_warps) & ~7;
