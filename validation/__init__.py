@@ -1,6 +1,6 @@
-"""The simulator held against NVIDIA's compiler, a GPU's counters and its sanitizer.
+"""Validation of the simulator against NVIDIA's compiler, a GPU's counters and compute-sanitizer.
 
-In: the lessons' kernels and many small ones. Out: the records in ``records/``, those that need a GPU from
-``python -m validation`` and ``python -m validation.sanitizer``, the others from ``make records``. Two pages
-of the site show them (``tilewise.measurements.validation``); no reader's process imports this package.
+In: the lessons' kernels and many small ones. Out: the records in ``records/``: ``python -m validation`` and
+``python -m validation.sanitizer`` write those that need a GPU, ``make records`` the others. Two pages of the
+site show them (``tilewise.measurements.validation``); readers' processes never import this package.
 """

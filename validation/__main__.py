@@ -36,21 +36,21 @@ def main() -> int:
     parser.add_argument("--copies", action="store_true", help="count bulk copies and wgmma instead")
     parser.add_argument("--child", type=Path, nargs=2, help=argparse.SUPPRESS)
     try:
-        return _done(parser.parse_args())
+        return _run(parser.parse_args())
     except LessonError as error:
         print(error, file=sys.stderr)
         return 1
 
 
-def _done(given: argparse.Namespace) -> int:
-    if given.child:
-        manifest, listed = given.child
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.child:
+        manifest, listed = arguments.child
         child(manifest, load_specimens(listed))
         return 0
-    if given.list:
-        save_specimens(specimens(COURSE), given.list)
+    if arguments.list:
+        save_specimens(specimens(COURSE), arguments.list)
         return 0
-    if given.renew:
+    if arguments.renew:
         return _renew()
     ncu, fault = find_ncu(), gpu_fault()
     if ncu is None or fault is not None:
@@ -58,12 +58,12 @@ def _done(given: argparse.Namespace) -> int:
             f"No counters can be taken here. {fault or 'Nsight Compute (ncu) is missing.'}", file=sys.stderr
         )
         return 1
-    found = collect(given.lessons)
-    if given.copies:
-        counted = copies.without_outputs(count(ncu, list(filter(copies.uses, found)), copies.METRICS))
-        print(write(counted, given.out.with_name(copies.KIND)))
+    chosen = collect(arguments.lessons)
+    if arguments.copies:
+        counted = copies.without_outputs(count(ncu, list(filter(copies.uses, chosen)), copies.METRICS))
+        print(write(counted, arguments.out.with_name(copies.KIND)))
     else:
-        print(write(count(ncu, found), given.out))
+        print(write(count(ncu, chosen), arguments.out))
     return 0
 
 

@@ -1,7 +1,7 @@
-"""All specimens: our own small kernels, and the lessons' kernels as they were launched when the lessons ran.
+"""All specimens: our own small kernels, and the lessons' kernels with the launches of the lessons' runs.
 
-In: the lessons' folder. Out: ``collect``, in one order, and ``groups``, for tables; ``lesson_kernels``, every
-kernel of every lesson. No kernel of a lesson is listed by hand: a new lesson's come by themselves.
+In: the lessons' folder. Out: ``collect``, all in order; ``groups``, for tables; ``lesson_kernels``, every
+kernel of every lesson. No kernel of a lesson is listed by hand: new lessons are found automatically.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from validation.specimen import Specimen, decode_specimen, encode_specimen
 COURSE = PROJECT / "lessons"
 """The course's own lessons."""
 _LAUNCHES = 2
-"""Launches compared of a kernel, with different blocks."""
+"""Most launches compared per kernel, with different blocks."""
 
 
 def files(root: Path) -> tuple[Path, ...]:
@@ -43,11 +43,11 @@ def files(root: Path) -> tuple[Path, ...]:
 
 
 def launches(root: Path, files: Iterable[Path]) -> Iterator[tuple[str, str, Sequence[Mapping[str, Any]]]]:
-    """Each lesson's id, its path, and its kernels with their launches as its run encoded them.
+    """Each lesson's id, its path, and its kernels with their launches, as encoded by its run.
 
     Args:
         root: the folder ``lessons``.
-        files: the lessons; one runs unless the result of its last run still holds.
+        files: the lessons; each runs unless its cached result is valid.
 
     Raises:
         LessonError: a lesson fails.
@@ -60,7 +60,7 @@ def launches(root: Path, files: Iterable[Path]) -> Iterator[tuple[str, str, Sequ
 
 
 def lesson_kernels(root: Path) -> Mapping[str, tuple[LoggedKernel, ...]]:
-    """Every kernel of every lesson by the lesson's id; lessons run unless what they gave is kept.
+    """Every kernel of every lesson, by the lesson's id; lessons run unless their cached results are valid.
 
     Args:
         root: the folder ``lessons``.
@@ -76,11 +76,11 @@ def _lesson_kernels(
     root: Path, stamped: tuple[tuple[Path, int], ...]
 ) -> Mapping[str, tuple[LoggedKernel, ...]]:
     runs = launches(root, (file for file, _ in stamped))
-    return {lesson: tuple(decode(one, path) for one in made) for lesson, path, made in runs}
+    return {lesson: tuple(decode(kernel, path) for kernel in kernels) for lesson, path, kernels in runs}
 
 
 def specimens(root: Path) -> tuple[Specimen, ...]:
-    """The kernels of the lessons that ran without a fault, each with its launches; the same launch once.
+    """The kernels of the lessons that ran without a fault, each with its distinct launches.
 
     Args:
         root: the folder ``lessons``.
@@ -90,27 +90,27 @@ def specimens(root: Path) -> tuple[Specimen, ...]:
     """
     first: dict[str, Specimen] = {}
     for lesson, kernels in lesson_kernels(root).items():
-        for one in of_lesson(lesson, kernels):
-            first.setdefault(one.key, one)
+        for specimen in of_lesson(lesson, kernels):
+            first.setdefault(specimen.key, specimen)
     return tuple(first.values())
 
 
 def of_lesson(lesson: str, kernels: Sequence[LoggedKernel]) -> list[Specimen]:
-    """The specimens that one lesson's kernels make."""
-    made: list[Specimen] = []
+    """The specimens of one lesson's kernels."""
+    result: list[Specimen] = []
     seen: dict[str, int] = {}
-    for one in kernels:
-        for launch in _apart(one.launches):
-            name = f"{lesson}: {title(one.kernel.name, one.kernel.defines)}, {_blocks(launch)}"
+    for logged in kernels:
+        for launch in _by_block(logged.launches):
+            name = f"{lesson}: {title(logged.kernel.name, logged.kernel.defines)}, {_blocks(launch)}"
             seen[name] = seen.get(name, 0) + 1
             if seen[name] > 1:
                 name += f", number {seen[name]}"
-            made.append(Specimen(name, f"{one.kernel.name} of {lesson}", launch, None))
-    return made
+            result.append(Specimen(name, f"{logged.kernel.name} of {lesson}", launch, None))
+    return result
 
 
-def _apart(launches: tuple[Launch, ...]) -> list[Launch]:
-    """The first of each shape of block."""
+def _by_block(launches: tuple[Launch, ...]) -> list[Launch]:
+    """The first launch of each block shape."""
     first: dict[Dim3, Launch] = {}
     for launch in launches:
         first.setdefault(launch.block, launch)
@@ -122,15 +122,15 @@ def _blocks(launch: Launch) -> str:
     return f"blocks of {' x '.join(map(str, extents))}"
 
 
-def save_specimens(found: Sequence[Specimen], file: Path) -> None:
-    """Write specimens into a file, for processes that only launch them."""
-    rows = [encode_specimen(replace(one, stated=one.tolerance)) for one in found]
+def save_specimens(specimens: Sequence[Specimen], file: Path) -> None:
+    """Write specimens to a file, for processes that only launch them."""
+    rows = [encode_specimen(replace(specimen, stated=specimen.tolerance)) for specimen in specimens]
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(rows), encoding="utf-8")
 
 
 def load_specimens(file: Path) -> tuple[Specimen, ...]:
-    """The specimens that `save_specimens` put into a file."""
+    """Read the specimens from a file of `save_specimens`."""
     return tuple(decode_specimen(row) for row in json.loads(file.read_text(encoding="utf-8")))
 
 
@@ -140,10 +140,10 @@ def groups() -> Mapping[str, tuple[Specimen, ...]]:
 
 
 def collect(lessons: Path | None = None) -> tuple[Specimen, ...]:
-    """Every specimen; as `groups`.
+    """Every specimen, in the order of `groups`.
 
     Args:
-        lessons: a file of `save_specimens` with those of the lessons, which run where it is not given.
+        lessons: a file of `save_specimens` with those of the lessons; without it, the lessons run.
     """
-    found = groups() if lessons is None else {LESSONS: load_specimens(lessons), **OWN}
-    return tuple(one for group in found.values() for one in group)
+    by_title = groups() if lessons is None else {LESSONS: load_specimens(lessons), **OWN}
+    return tuple(specimen for group in by_title.values() for specimen in group)

@@ -1,7 +1,7 @@
-"""Bulk copies and wgmma: the counters of a GPU beside the simulator's counts.
+"""Bulk copies and wgmma: a GPU's counters and the simulator's counts.
 
-In: the lessons' kernels that use them. Out: the device's record, and what must be equal of a kernel. A test
-simulates the kernels and compares.
+In: the lessons' kernels that use them. Out: the device's record, and the counts of a kernel that must be
+equal. A test simulates the kernels and compares.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ METRICS: Mapping[str, str] = {
     "tma_instructions": "sm__inst_executed_pipe_tma.sum",
     "wgmma_warp_instructions": "sm__inst_executed_pipe_tensor_op_gmma.sum",
 }
-"""Our names for the counters, and Nsight Compute's. That of TMA instructions includes ``commit_group``."""
+"""Nsight Compute's counters by our names. TMA instructions include ``commit_group``."""
 
 
 def uses(specimen: Specimen) -> bool:
-    """Whether a kernel's text has bulk copies or wgmma."""
+    """Whether a kernel uses bulk copies or wgmma."""
     text = specimen.launch.kernel.preprocessed
     return "cp.async.bulk" in text or "wgmma." in text
 
 
 def without_outputs(record: DeviceRecord[Counted]) -> DeviceRecord[Counted]:
-    """A record of counters alone: outputs are compared in that of all counts."""
+    """A record without outputs, which the record of all counts compares."""
     return replace(record, kind=KIND, rows=tuple(replace(row, outputs={}) for row in record.rows))
 
 
 def pairs(counts: Counts, counters: Mapping[str, int]) -> dict[str, tuple[int, int]]:
-    """What must be equal of a kernel, by name: the simulator's count and the hardware's.
+    """By name, the simulator's and the hardware's counts of a kernel that must be equal.
 
-    The hardware also counts what a copy fills with zeros, and each block that a multicast reaches, so loads
-    are compared only where every box lies in its array and goes to one block.
+    The hardware also counts zero fill and every block that a multicast reaches, so loads are compared only if
+    every box is inside its array and goes to one block.
     """
     stored = counters["store_sectors"] + counters["reduce_sectors"]
-    found = {
+    counts_by_name = {
         "sectors of bulk stores": (counts.bulk_store.sectors, stored),
         "wgmma by warps": (4 * counts.wgmma, counters["wgmma_warp_instructions"]),
     }
     if counts.bulk_load.useful_bytes == counts.bulk_load.shared_bytes:
-        found["sectors of bulk loads"] = (counts.bulk_load.sectors, counters["load_sectors"])
-    return found
+        counts_by_name["sectors of bulk loads"] = (counts.bulk_load.sectors, counters["load_sectors"])
+    return counts_by_name

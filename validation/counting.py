@@ -1,7 +1,7 @@
-"""Taking the counters: every specimen once on the GPU, under one run of Nsight Compute.
+"""Counts with Nsight Compute: every specimen once on the GPU, in one run of the tool.
 
 In: specimens. Out: a ``DeviceRecord``. The child launches each specimen inside the profiler's range and
-says in a manifest what came out; the parent reads the tool's table beside it.
+writes the outputs to a manifest; the parent matches it with the tool's table.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ METRICS: Mapping[str, str] = {
     "instructions": "smsp__inst_executed.sum",
     "thread_instructions": "smsp__thread_inst_executed.sum",
 }
-"""Our names for the counters, and Nsight Compute's."""
+"""Nsight Compute's counters by our names."""
 
 TIME_LIMIT_S = 540
-"""How long one run of the tool may take."""
+"""Time limit for one run of the tool."""
 
 
 def chosen_metrics(metrics: Mapping[str, str], known: frozenset[str]) -> dict[str, str]:
-    """Those counters that the tool knows; all where it did not say which it does."""
+    """The counters that the tool knows; all if it did not list any."""
     return {
         name: metric for name, metric in metrics.items() if not known or metric.removesuffix(".sum") in known
     }
@@ -67,12 +67,12 @@ def chosen_metrics(metrics: Mapping[str, str], known: frozenset[str]) -> dict[st
 def count(
     ncu: str, specimens: Sequence[Specimen], metrics: Mapping[str, str] = METRICS
 ) -> DeviceRecord[Counted]:
-    """Count every specimen; one that stops the tool is said on stderr and left out.
+    """Count every specimen; one that stops the tool is reported on stderr and omitted.
 
     Args:
         ncu: the tool.
         specimens: what to launch.
-        metrics: our names for the counters, and the tool's.
+        metrics: the tool's counters by our names.
 
     Raises:
         LessonError: nothing was launched.
@@ -81,15 +81,15 @@ def count(
     parts = list(_counted(ncu, metrics, specimens))
     if not parts:
         raise _fault("Nothing was launched.")
-    told = dict(parts[0].provenance)
-    told["versions"] = {**told["versions"], "ncu": version(ncu)}
-    return DeviceRecord("counts", told, tuple(row for part in parts for row in part.rows), metrics)
+    origin = dict(parts[0].provenance)
+    origin["versions"] = {**origin["versions"], "ncu": version(ncu)}
+    return DeviceRecord("counts", origin, tuple(row for part in parts for row in part.rows), metrics)
 
 
 def _counted(
     ncu: str, metrics: Mapping[str, str], specimens: Sequence[Specimen]
 ) -> Iterator[DeviceRecord[Counted]]:
-    """Records of all specimens: of one run of the tool, or of two halves where that fails."""
+    """Records of all specimens: from one run of the tool, or bisected if that fails."""
     with tempfile.TemporaryDirectory() as folder:
         listed = Path(folder, "specimens.json")
         save_specimens(specimens, listed)
@@ -111,57 +111,57 @@ def _counted(
 
 
 def matched(
-    told: Mapping[str, Any],
+    manifest: Mapping[str, Any],
     launches: Sequence[tuple[str, Mapping[str, float]]],
     metrics: Mapping[str, str],
     specimens: Sequence[Specimen],
 ) -> DeviceRecord[Counted]:
-    """Put the tool's table beside what the child says it launched.
+    """Match the tool's table with the child's manifest.
 
     Raises:
         ValueError: they are not the same kernels in the same order.
     """
-    ran = [one for one in specimens if one.name in told["outputs"]]
-    wanted = [one.launch.kernel.name for one in ran]
+    ran = [specimen for specimen in specimens if specimen.name in manifest["outputs"]]
+    wanted = [specimen.launch.kernel.name for specimen in ran]
     seen = [name for name, _ in launches]
     if seen != wanted:
         raise ValueError(f"{len(wanted)} kernels were launched and Nsight Compute saw {seen}.")
     rows = []
-    for one, (_, values) in zip(ran, launches, strict=True):
-        outputs = {name: Output(**kept) for name, kept in told["outputs"][one.name].items()}
+    for specimen, (_, values) in zip(ran, launches, strict=True):
+        outputs = {name: Output(**recorded) for name, recorded in manifest["outputs"][specimen.name].items()}
         counted = {name: int(value) for name, value in values.items() if isfinite(value)}
-        rows.append(Counted(one.name, one.key, counted, outputs))
-    return DeviceRecord("counts", told["provenance"], tuple(rows), dict(metrics))
+        rows.append(Counted(specimen.name, specimen.key, counted, outputs))
+    return DeviceRecord("counts", manifest["provenance"], tuple(rows), dict(metrics))
 
 
 def child(manifest: Path, specimens: Sequence[Specimen]) -> None:
-    """Launch every specimen inside the profiler's range and write down what came out.
+    """Launch every specimen inside the profiler's range and write the outputs to the manifest.
 
-    One that this GPU or its driver refuses is said on stderr and left out.
+    One that this GPU or its driver refuses is reported on stderr and omitted.
     """
     import cupy
 
     outputs: dict[str, Any] = {}
-    for one in specimens:
-        arrays = one.launch.case.make()
+    for specimen in specimens:
+        arrays = specimen.launch.case.make()
         cupy.cuda.runtime.profilerStart()
         try:
-            one.launch.run(arrays)
+            specimen.launch.run(arrays)
             cupy.cuda.get_current_stream().synchronize()
-        except Exception as error:  # of CuPy, of the driver or of a check: whatever it is, the others go on
-            print(f"{one.name}: {type(error).__name__}: {error}", file=sys.stderr)
+        except Exception as error:  # from CuPy, the driver or a check: the other specimens still run
+            print(f"{specimen.name}: {type(error).__name__}: {error}", file=sys.stderr)
             continue
         finally:
             cupy.cuda.runtime.profilerStop()
-        outputs[one.name] = {
-            name: asdict(output(np.asarray(arrays[name]), one.exact)) for name in one.written
+        outputs[specimen.name] = {
+            name: asdict(output(np.asarray(arrays[name]), specimen.exact)) for name in specimen.written
         }
-    told = {"provenance": provenance(), "outputs": outputs}
-    manifest.write_text(json.dumps(told), encoding="utf-8")
+    body = {"provenance": provenance(), "outputs": outputs}
+    manifest.write_text(json.dumps(body), encoding="utf-8")
 
 
 def version(tool: str) -> str:
-    """The number that a tool of NVIDIA's says it is."""
+    """The version number that an NVIDIA tool prints."""
     done = subprocess.run([tool, "--version"], capture_output=True, text=True, timeout=60, check=False)
     words = [word for line in done.stdout.splitlines() if "Version" in line for word in line.split()]
     return next((word for word in words if word[:1].isdigit()), "unknown")

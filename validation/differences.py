@@ -1,7 +1,7 @@
 """Known differences between the simulator's counts and the hardware's, each with its reason.
 
 In: nothing. Out: ``KNOWN``, by count, and ``REWRITTEN``, by output. A difference is an exact number, hardware
-less simulator: one more or less and the test fails. Reasons are on the page "What the simulator counts".
+minus simulator: the test fails if it is off by one. Reasons are on the page "What the simulator counts".
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ class Reason:
     """Why counts differ."""
 
     title: str
-    """In a few words."""
+    """A few words."""
     text: str
-    """In a paragraph, for the page."""
+    """A paragraph for the page."""
 
 
 MERGED = Reason(
@@ -144,10 +144,10 @@ KNOWN: Mapping[str, Mapping[str, tuple[int, Reason]]] = {
     "ldmatrix, rows 128 bytes apart": {"local requests": (-8, REGISTERS)},
     "ldmatrix, rows 144 bytes apart": {"local requests": (-8, REGISTERS)},
 }
-"""By specimen and count: the exact difference, hardware less simulator, and the reason."""
+"""By specimen and count: the exact difference, hardware minus simulator, and the reason."""
 
 
 REWRITTEN: Mapping[str, tuple[Mapping[str, str], Reason]] = {
     "machine/warps: many_ways, blocks of 256": ({"0.01f * w;": "__fmul_rn(0.01f, w);"}, FUSED),
 }
-"""By specimen whose output differs: what to replace in its source for the hardware's bits, and the reason."""
+"""By specimen whose output differs: the edit of its source that gives the hardware's bits, and the reason."""

@@ -1,9 +1,9 @@
-"""The functions of `tilewise.kernels` beside PyTorch's on random shapes: answers, device time and host time.
+"""Compares the functions of `tilewise.kernels` with PyTorch's on random shapes: answers and times.
 
-In: a seed. Out: `records/random_shapes.json`, one row per shape, with the GPU, its driver and clocks and all
-versions. Device time is taken between two events around a call, after the L2 cache has been overwritten and
-behind a kernel that waits until the host has issued everything; host time is that of issuing a call. Run on a
-GPU: `python -m validation.random_shapes`.
+In: a seed. Out: `records/random_shapes.json`, one row per shape, with the GPU, its driver, clocks and all
+versions. Device time is the time between two events around a call, after the L2 cache was overwritten and
+behind a kernel that waits until the host has issued everything; host time is the time to issue a call. Run on
+a GPU: `python -m validation.random_shapes`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any
 
 RECORD = Path(__file__).resolve().parent / "records" / "random_shapes.json"
-"""Where the record is."""
+"""The record's file."""
 SEED, SHAPES = 23, 60
-"""Of the record: the seed, and how many shapes each family has."""
+"""The record's seed and its shapes per family."""
 ASKED = {"matmul_fp32": 0.97}
-"""By family: the geometric mean that is asked for, where it is not 1."""
+"""By family: the required geometric mean, if it is not 1."""
 _FLUSHED_BYTES, _ROUNDS, _BUDGET_MS = 1 << 28, 15, 120.0
 _WAIT_CYCLES_PER_US = 2000
 
@@ -40,9 +40,9 @@ class Task:
     ours: Callable[[], Any]
     """The function under test."""
     theirs: Mapping[str, Callable[[], Any]]
-    """By name: what PyTorch and CUDA's libraries have for it."""
+    """By name: the implementations of PyTorch and CUDA's libraries."""
     exact: Callable[[], Any]
-    """The answer, in FP64 or FP32."""
+    """The exact answer, in FP64 or FP32."""
     room: float
     """The largest relative error, as a norm."""
 
@@ -51,7 +51,7 @@ Sizes = dict[str, Any]
 
 
 def drawn(family: str, seed: int, count: int) -> Iterator[Sizes]:
-    """The shapes of a family: every other one of aligned extents."""
+    """The shapes of a family; every other one has aligned extents."""
     source = random.Random(f"{seed} {family}")
     for at in range(count):
         yield _DRAW[family](source, at % 2 == 0)
@@ -107,7 +107,7 @@ def _draw_transpose(source: random.Random, aligned: bool) -> Sizes:
 
 
 def _memory(source: random.Random, aligned: bool) -> Sizes:
-    """Element type, and elements between a 16-byte boundary and the array."""
+    """Element type, and the array's offset from a 16-byte boundary in elements."""
     kind = source.choice(("float32", "bfloat16"))
     return {"dtype": kind, "offset": 0 if aligned else source.choice((0, 0, 1))}
 
@@ -123,7 +123,7 @@ _DRAW: Mapping[str, Callable[[random.Random, bool], Sizes]] = {
     "transpose": _draw_transpose,
 }
 FAMILIES = tuple(_DRAW)
-"""What is compared."""
+"""The families of functions."""
 
 
 def _task(family: str, sizes: Sizes) -> Task:
@@ -134,13 +134,13 @@ def _task(family: str, sizes: Sizes) -> Task:
 
 
 def _normal(torch: Any, *shape: int, dtype: str = "bfloat16", offset: int = 0) -> Any:
-    many = math.prod(shape)
-    room = torch.empty(many + offset, dtype=getattr(torch, dtype), device="cuda")
-    return room.normal_()[offset:].view(*shape)
+    count = math.prod(shape)
+    buffer = torch.empty(count + offset, dtype=getattr(torch, dtype), device="cuda")
+    return buffer.normal_()[offset:].view(*shape)
 
 
 def _gemm(kind: str) -> Callable[[Any, Sizes], Task]:
-    def made(torch: Any, sizes: Sizes) -> Task:
+    def task(torch: Any, sizes: Sizes) -> Task:
         from tilewise import kernels
 
         m, n, k = sizes["M"], sizes["N"], sizes["K"]
@@ -153,7 +153,7 @@ def _gemm(kind: str) -> Callable[[Any, Sizes], Task]:
             room,
         )
 
-    return made
+    return task
 
 
 def _attention_arrays(torch: Any, sizes: Sizes) -> tuple[Any, Any, Any]:
@@ -163,15 +163,15 @@ def _attention_arrays(torch: Any, sizes: Sizes) -> tuple[Any, Any, Any]:
 
 
 def _exact_attention(torch: Any, q: Any, k: Any, v: Any, causal: bool) -> Any:
-    """In FP32, one head after another."""
-    share, made = q.shape[1] // k.shape[1], torch.empty(q.shape, device=q.device)
+    """Attention in FP32, head by head."""
+    share, out = q.shape[1] // k.shape[1], torch.empty(q.shape, device=q.device)
     for b in range(q.shape[0]):
         for h in range(q.shape[1]):
             s = q[b, h].float() @ k[b, h // share].float().T * q.shape[-1] ** -0.5
             if causal:
                 s = s.masked_fill_(torch.ones_like(s, dtype=torch.bool).triu_(1), -math.inf)
-            made[b, h] = torch.softmax(s, -1) @ v[b, h // share].float()
-    return made
+            out[b, h] = torch.softmax(s, -1) @ v[b, h // share].float()
+    return out
 
 
 def _backends(torch: Any, call: Callable[[], Any]) -> dict[str, Callable[[], Any]]:
@@ -210,17 +210,17 @@ def _attention_backward(torch: Any, sizes: Sizes) -> Task:
     q, k, v = _attention_arrays(torch, sizes)
     dout, causal = torch.randn_like(q), sizes["causal"]
     out, lse = kernels.attention(q, k, v, causal=causal, return_lse=True)
-    leaves = [one.detach().clone().requires_grad_() for one in (q, k, v)]
+    leaves = [tensor.detach().clone().requires_grad_() for tensor in (q, k, v)]
     attend = torch.nn.functional.scaled_dot_product_attention
-    theirs: dict[str, Callable[[], Any]] = {}
+    libraries: dict[str, Callable[[], Any]] = {}
     for name, backend in (("cuDNN", "CUDNN_ATTENTION"), ("FlashAttention-2", "FLASH_ATTENTION")):
         with sdpa_kernel(getattr(SDPBackend, backend)):
-            made = attend(*leaves, is_causal=causal)
-        theirs[name] = partial(torch.autograd.grad, made, leaves, dout, retain_graph=True)
+            output = attend(*leaves, is_causal=causal)
+        libraries[name] = partial(torch.autograd.grad, output, leaves, dout, retain_graph=True)
     return Task(
         lambda: kernels.attention_backward(dout, q, k, v, out, lse, causal=causal),
-        theirs,
-        theirs["FlashAttention-2"],
+        libraries,
+        libraries["FlashAttention-2"],
         2e-2,
     )
 
@@ -228,7 +228,7 @@ def _attention_backward(torch: Any, sizes: Sizes) -> Task:
 def _attention_decode(torch: Any, sizes: Sizes) -> Task:
     from tilewise import kernels
 
-    batch, heads, kv_heads, n, d = (sizes[one] for one in ("batch", "heads", "KV heads", "N", "d"))
+    batch, heads, kv_heads, n, d = (sizes[name] for name in ("batch", "heads", "KV heads", "N", "d"))
     q = _normal(torch, batch, heads, d)
     k, v = (_normal(torch, batch, kv_heads, n, d) for _ in range(2))
     attend, grouped = torch.nn.functional.scaled_dot_product_attention, heads != kv_heads
@@ -260,14 +260,14 @@ def _sum(torch: Any, sizes: Sizes) -> Task:
     from tilewise import kernels
 
     x = _normal(torch, sizes["n"], dtype=sizes["dtype"], offset=sizes["offset"]).abs_()
-    theirs: dict[str, Callable[[], Any]] = {"PyTorch": lambda: torch.sum(x)}
+    libraries: dict[str, Callable[[], Any]] = {"PyTorch": lambda: torch.sum(x)}
     if sizes["dtype"] == "float32":
         cupy._core.set_reduction_accelerators(["cub"])
-        seen = cupy.from_dlpack(x)
-        theirs["CUB"] = lambda: cupy.sum(seen)
+        cupy_array = cupy.from_dlpack(x)
+        libraries["CUB"] = lambda: cupy.sum(cupy_array)
     return Task(
         lambda: kernels.sum(x),
-        theirs,
+        libraries,
         lambda: x.double().sum(),
         1e-2 if sizes["dtype"] == "bfloat16" else 1e-5,
     )
@@ -300,46 +300,46 @@ _TASKS: Mapping[str, Callable[[Any, Sizes], Task]] = {
 def _error(torch: Any, ours: Any, exact: Any) -> float:
     """The largest of the arrays' relative errors, as norms."""
     pairs = zip(ours, exact, strict=True) if isinstance(ours, tuple) else [(ours, exact)]
-    found = []
-    for one, other in pairs:
-        off = torch.linalg.vector_norm(one.double() - other.double())
-        found.append(float(off / torch.linalg.vector_norm(other.double()).clamp_min(1e-30)))
-    return max(found)
+    errors = []
+    for actual, right in pairs:
+        distance = torch.linalg.vector_norm(actual.double() - right.double())
+        errors.append(float(distance / torch.linalg.vector_norm(right.double()).clamp_min(1e-30)))
+    return max(errors)
 
 
 def _host_us(torch: Any, call: Callable[[], Any], calls: int) -> float:
-    taken = []
+    times = []
     for _ in range(3):
         torch.cuda.synchronize()
-        begun = time.perf_counter()
+        start = time.perf_counter()
         for _ in range(calls):
             call()
-        taken.append((time.perf_counter() - begun) / calls * 1e6)
+        times.append((time.perf_counter() - start) / calls * 1e6)
         torch.cuda.synchronize()
-    return statistics.median(taken)
+    return statistics.median(times)
 
 
 def _device_us(torch: Any, calls: Mapping[str, Callable[[], Any]], host: Mapping[str, float]) -> Any:
-    """By name, the device times of rounds; the implementations take turns."""
+    """Device times by name; each round times all implementations."""
     flushed = torch.empty(_FLUSHED_BYTES // 4, dtype=torch.float32, device="cuda")
-    taken: dict[str, list[float]] = {name: [] for name in calls}
-    begun, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    for one in (begun, ended):  # an event is made when it is first recorded
-        one.record()
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    for event in (start, end):  # an event is created when it is first recorded
+        event.record()
     spent, at = 0.0, 0
     while at < 3 or (at < _ROUNDS and spent < _BUDGET_MS):
         for name, call in calls.items():
             flushed.zero_()
             torch.cuda._sleep(int((2 * host[name] + 50) * _WAIT_CYCLES_PER_US))
-            begun.record()
+            start.record()
             call()
-            ended.record()
-            ended.synchronize()
-            took = begun.elapsed_time(ended)
-            taken[name].append(1e3 * took)
-            spent += took
+            end.record()
+            end.synchronize()
+            elapsed_ms = start.elapsed_time(end)
+            times[name].append(1e3 * elapsed_ms)
+            spent += elapsed_ms
         at += 1
-    return taken
+    return times
 
 
 def compared(family: str, sizes: Sizes) -> dict[str, Any]:
@@ -360,14 +360,14 @@ def compared(family: str, sizes: Sizes) -> dict[str, Any]:
             continue
     error = _error(torch, task.ours(), task.exact())
     assert error <= task.room, f"{family} {sizes}: relative error {error:.2g}"
-    begun = time.perf_counter()
+    start = time.perf_counter()
     task.ours()
     torch.cuda.synchronize()
-    once_us = (time.perf_counter() - begun) * 1e6
-    many = max(3, min(30, int(30_000 / once_us)))
-    host = {name: _host_us(torch, call, many) for name, call in calls.items()}
-    device = _device_us(torch, calls, {name: min(one, 2000.0) for name, one in host.items()})
-    median = {name: statistics.median(one) for name, one in device.items()}
+    once_us = (time.perf_counter() - start) * 1e6
+    count = max(3, min(30, int(30_000 / once_us)))
+    host = {name: _host_us(torch, call, count) for name, call in calls.items()}
+    device = _device_us(torch, calls, {name: min(time_us, 2000.0) for name, time_us in host.items()})
+    median = {name: statistics.median(times) for name, times in device.items()}
     best = min((name for name in median if name != "tilewise"), key=lambda name: median[name])
     low, *_, high = sorted(device["tilewise"])
     return {
@@ -384,20 +384,20 @@ def compared(family: str, sizes: Sizes) -> dict[str, Any]:
 
 
 def geometric_mean(rows: list[dict[str, Any]]) -> float:
-    """Of the ratios of rows."""
+    """The geometric mean of the rows' ratios."""
     return math.exp(statistics.fmean(math.log(row["ratio"]) for row in rows))
 
 
 def machine() -> dict[str, Any]:
-    """The GPU and what runs on it."""
+    """The GPU and the software versions."""
     import cupy
     import torch
 
-    asked = "name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,power.limit,temperature.gpu"
-    command = ["nvidia-smi", f"--query-gpu={asked}", "--format=csv,noheader"]
+    fields = "name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,power.limit,temperature.gpu"
+    command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"]
     values = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip().split(", ")
     return {
-        **dict(zip(asked.split(","), values, strict=True)),
+        **dict(zip(fields.split(","), values, strict=True)),
         "torch": torch.__version__,
         "cuda": torch.version.cuda,
         "cudnn": torch.backends.cudnn.version(),
@@ -408,22 +408,22 @@ def machine() -> dict[str, Any]:
 
 
 def merged(record: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """A record with the families of another run in the place of its own, and the dates and clocks of both.
+    """A record with the families of another run instead of its own, and the dates and clocks of both.
 
     Raises:
-        ValueError: the runs differ in more than the temperature and momentary clock of the GPU, the date and
+        ValueError: the runs differ in more than the temperature and current clock of the GPU, the date and
             the families.
     """
     momentary = ("clocks.sm", "date")
     unlike = dict.fromkeys((*momentary, "temperature.gpu"), "")
-    same = [{**one, "machine": {**one["machine"], **unlike}} for one in (record, other)]
+    same = [{**run, "machine": {**run["machine"], **unlike}} for run in (record, other)]
     for name in sorted(set(record) | set(other)):
         if name != "families" and same[0].get(name) != same[1].get(name):
             raise ValueError(f"{name} differs: {record.get(name)} and {other.get(name)}")
     machine = dict(record["machine"])
     for name in momentary:
         machine[name] = " and ".join(
-            sorted({part for one in (record, other) for part in one["machine"][name].split(" and ")})
+            sorted({part for run in (record, other) for part in run["machine"][name].split(" and ")})
         )
     return {**record, "machine": machine, "families": {**record["families"], **other["families"]}}
 
@@ -437,21 +437,21 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RECORD)
     parser.add_argument("--warm", action="store_true", help="only compile and check")
     parser.add_argument("--merge", type=Path, help="only put the families of this record into that at --out")
-    given = parser.parse_args()
-    if given.merge:
-        both = (json.loads(one.read_text(encoding="utf-8")) for one in (given.out, given.merge))
-        given.out.write_text(json.dumps(merged(*both), indent=1) + "\n", encoding="utf-8")
+    arguments = parser.parse_args()
+    if arguments.merge:
+        both = (json.loads(path.read_text(encoding="utf-8")) for path in (arguments.out, arguments.merge))
+        arguments.out.write_text(json.dumps(merged(*both), indent=1) + "\n", encoding="utf-8")
         return
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = False
     families: dict[str, Any] = {}
     failed = []
-    for family in given.families:
-        rows, begun = [], time.perf_counter()
-        for sizes in drawn(family, given.seed, given.shapes):
+    for family in arguments.families:
+        rows, start = [], time.perf_counter()
+        for sizes in drawn(family, arguments.seed, arguments.shapes):
             try:
-                if given.warm:
+                if arguments.warm:
                     _task(family, sizes).ours()
                     torch.cuda.synchronize()
                 else:
@@ -459,26 +459,26 @@ def main() -> None:
             except (AssertionError, Exception) as error:
                 failed.append(f"{family} {sizes}: {type(error).__name__}: {str(error)[:300]}")
         torch.cuda.empty_cache()
-        took = time.perf_counter() - begun
+        elapsed_s = time.perf_counter() - start
         if not rows:
-            print(f"{family}: {took:.1f} s", flush=True)
+            print(f"{family}: {elapsed_s:.1f} s", flush=True)
             continue
         rows.sort(key=lambda row: row["ratio"])
         families[family] = rows
         mean, under = geometric_mean(rows), sum(row["ratio"] < 0.85 for row in rows)
         print(f"{family:20} geometric mean {mean:.3f}, worst {rows[0]['ratio']:.3f}, "
-              f"{under} of {len(rows)} under 0.85, {took:.1f} s", flush=True)  # fmt: skip
+              f"{under} of {len(rows)} under 0.85, {elapsed_s:.1f} s", flush=True)  # fmt: skip
     for line in failed:
         print("FAILED", line)
-    if not given.warm:
-        made = {
+    if not arguments.warm:
+        record = {
             "kind": "random_shapes",
             "schema": 1,
-            "seed": given.seed,
+            "seed": arguments.seed,
             "machine": machine(),
             "families": families,
         }
-        given.out.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+        arguments.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Records: what was measured on a device, one JSON file for each, and how all records are written.
+"""Records of measurements on a device, one JSON file per device, and how all records are written.
 
 In: a file. Out: a frozen ``DeviceRecord`` of counters or of the sanitizer's findings, checked on reading; and
-back, written whole or not at all.
+back, written atomically.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ RowT = TypeVar("RowT")
 
 @dataclass(frozen=True)
 class Output:
-    """What a kernel left in one array."""
+    """The contents of one array after a kernel."""
 
     sha256: str
     """Hash of its bytes."""
     bits: str | None = None
-    """The bytes themselves, deflated, in base 64; only where the comparison allows a difference."""
+    """The bytes themselves, deflated, in base 64; only if the comparison allows a difference."""
 
 
 @dataclass(frozen=True)
@@ -49,21 +49,21 @@ class Counted:
     key: str
     """The specimen's key when it was counted."""
     counters: Mapping[str, int]
-    """Hardware counters by our names; one that the tool lacks is left out."""
+    """Hardware counters by our names, without those that the tool lacks."""
     outputs: Mapping[str, Output]
     """By the name of the parameter."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What was said of one launch of one kernel."""
+    """The sanitizer's messages on one launch of a kernel."""
 
     name: str
-    """The specimen's name, which begins with the lesson's id."""
+    """The specimen's name, which starts with the lesson's id."""
     key: str
-    """The specimen's key when it was looked at."""
+    """The specimen's key when it was checked."""
     said: Mapping[str, str]
-    """By tool: an empty text where it found nothing, else the first line of what it found."""
+    """By tool: the first line of its findings; empty if there are none."""
 
 
 @dataclass(frozen=True)
@@ -77,11 +77,11 @@ class DeviceRecord(Generic[RowT]):
     rows: tuple[RowT, ...]
     """In the order of the specimens."""
     metrics: Mapping[str, str] = field(default_factory=dict)
-    """Our names for the counters, and Nsight Compute's; empty where none were read."""
+    """Nsight Compute's counters by our names; empty if none were read."""
 
     @property
     def device(self) -> str:
-        """The device's name as its driver gives it."""
+        """The device's name according to its driver."""
         return str(self.provenance["device"])
 
     @property
@@ -90,7 +90,7 @@ class DeviceRecord(Generic[RowT]):
         return str(self.to_dict()["checksum"])
 
     def to_dict(self) -> dict[str, Any]:
-        """The record as JSON holds it, checksum included."""
+        """The record as JSON data, with its checksum."""
         own = asdict(self)
         body = {"schema": 1, "kind": self.kind, "provenance": own["provenance"]}
         body |= {"metrics": own["metrics"]} if self.metrics else {}
@@ -99,7 +99,7 @@ class DeviceRecord(Generic[RowT]):
 
 
 def write(record: DeviceRecord[Any], folder: Path) -> Path:
-    """Write a record into its device's file."""
+    """Write a record to its device's file."""
     path = folder / f"{device_slug(record.device)}.json"
     write_whole(record.to_dict(), path)
     return path
@@ -109,7 +109,7 @@ def counters(project: Path = PROJECT) -> tuple[DeviceRecord[Counted], ...]:
     """Every device's counters, in the order of their file names.
 
     Raises:
-        LessonError: no JSON, another form, or a checksum that does not fit.
+        LessonError: a file is not JSON, has another form, or a wrong checksum.
     """
     return _recorded(project, "counters", "counts", _counted, "python -m validation")
 
@@ -120,7 +120,7 @@ def copies(project: Path = PROJECT) -> tuple[DeviceRecord[Counted], ...]:
 
 
 def findings(project: Path = PROJECT) -> tuple[DeviceRecord[Finding], ...]:
-    """What the sanitizer found on every device; likewise."""
+    """Every device's findings of the sanitizer; likewise."""
     return _recorded(
         project, "sanitizer", "sanitizer", lambda row: Finding(**row), "python -m validation.sanitizer"
     )
@@ -140,51 +140,55 @@ def _parsed(row: Callable[[Any], RowT], body: dict[str, Any]) -> DeviceRecord[Ro
 
 
 def _counted(row: dict[str, Any]) -> Counted:
-    return Counted(**{**row, "outputs": {name: Output(**kept) for name, kept in row["outputs"].items()}})
+    return Counted(
+        **{**row, "outputs": {name: Output(**recorded) for name, recorded in row["outputs"].items()}}
+    )
 
 
 def provenance() -> dict[str, Any]:
-    """Of a record that is taken on this machine; a library's version is known once it is imported."""
+    """The provenance of a record taken on this machine; a library's version is known once it is imported."""
     from tilewise.gpu.device import device_name, properties, state
     from tilewise.measurements.provenance import versions
 
-    found = properties()
+    device = properties()
     return {
         "device": device_name(),
-        "compute_capability": f"{found['major']}.{found['minor']}",
+        "compute_capability": f"{device['major']}.{device['minor']}",
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "driver": state().driver,
-        "sm_count": int(found["multiProcessorCount"]),
+        "sm_count": int(device["multiProcessorCount"]),
         "versions": versions(),
     }
 
 
 def output(array: Array, exact: bool) -> Output:
-    """What to keep of an array."""
+    """The record of an array."""
     raw = np.ascontiguousarray(array).tobytes()
     bits = None if exact else base64.b64encode(zlib.compress(raw, 9)).decode()
     return Output(hashlib.sha256(raw).hexdigest(), bits)
 
 
-def array_of(kept: Output, like: Array) -> Array:
-    """The array that was kept, with the shape and dtype of another.
+def array_of(recorded: Output, like: Array) -> Array:
+    """A recorded array, with the shape and dtype of another.
 
     Raises:
-        ValueError: it was kept as a hash alone.
+        ValueError: only its hash was recorded.
     """
-    if kept.bits is None:
+    if recorded.bits is None:
         raise ValueError("the record keeps a hash of this array, not its values.")
-    raw = zlib.decompress(base64.b64decode(kept.bits))
+    raw = zlib.decompress(base64.b64decode(recorded.bits))
     return np.frombuffer(raw, like.dtype).reshape(like.shape)
 
 
 def save(path: Path, form: Form, head: Mapping[str, Any], rows: Mapping[str, Sequence[Any]]) -> None:
-    """Write a record that is computed: its head, then rows by group, one per line."""
+    """Write a computed record: its head, then rows by group, one per line."""
     whole = {"schema": form[1], "kind": form[0], **head}
     members = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in whole.items()]
     groups = [
-        f"  {json.dumps(group)}: [\n" + ",\n".join(f"   {json.dumps(row)}" for row in found) + "\n  ]"
-        for group, found in rows.items()
+        f"  {json.dumps(group)}: [\n"
+        + ",\n".join(f"   {json.dumps(row)}" for row in members_of_group)
+        + "\n  ]"
+        for group, members_of_group in rows.items()
     ]
     members.append(' "rows": {\n' + ",\n".join(groups) + "\n }")
     write_text_whole("{\n" + ",\n".join(members) + "\n}\n", path)

@@ -1,8 +1,8 @@
-"""``make records``: renew the records that need no GPU, in as many processes as there are cores.
+"""``make records``: renew the records that need no GPU, with one process per core.
 
-In: the lessons, which run unless their last results still hold, and the records as they are. Out: the same
-records, current; only what has changed by its key is compiled or simulated. An interrupt loses nothing that
-is done.
+In: the lessons, which run unless their cached results are valid, and the existing records. Out: the same
+records, current; only entries whose keys changed are compiled or simulated. After an interrupt, finished work
+is kept.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from validation.specimen import decode_specimen, encode_specimen
 
 Encoded = Mapping[str, Any]
 Specimens = Mapping[str, Mapping[str, Encoded]]
-"""By the title of their group and by their key: specimens as `encode_specimen` has them."""
+"""Encoded specimens, by title of their group and by key."""
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
 class Workers:
-    """Processes that do tasks, and lines of progress while they do.
+    """A process pool that reports its progress.
 
     Args:
-        say: gets the lines.
+        say: prints a line of progress.
 
     Attributes:
-        failures: what the tasks said that failed.
+        failures: the errors of failed tasks.
     """
 
     def __init__(self, say: Callable[[str], None]) -> None:
@@ -66,7 +66,7 @@ class Workers:
         self._pool.shutdown(cancel_futures=True)
 
     def each(self, what: str, work: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
-        """The results of the tasks that do not fail, as they come."""
+        """The results of successful tasks, as they complete."""
         self._say(f"{what}: {len(tasks)}" if tasks else f"{what}: nothing has changed")
         futures = [self._pool.submit(_attempt, work, task) for task in tasks]
         for done, future in enumerate(as_completed(futures), 1):
@@ -79,12 +79,12 @@ class Workers:
 
 
 def _go_on() -> None:
-    """Leave an interrupt to the parent; what this process starts is interrupted all the same."""
+    """Ignore interrupts, which the parent handles; child processes still receive them."""
     signal.signal(signal.SIGINT, lambda *_: None)
 
 
 def _attempt(work: Callable[[Task], Result], task: Task) -> tuple[str, Any]:
-    """What went wrong, or the result; the errors themselves do not all survive the way between processes."""
+    """The error as text, or the result; not all of these errors can be pickled."""
     try:
         return "", work(task)
     except (LessonError, KernelError, ToolchainError) as error:
@@ -92,14 +92,14 @@ def _attempt(work: Callable[[Task], Result], task: Task) -> tuple[str, Any]:
 
 
 def renew(say: Callable[[str], None], project: Path = PROJECT) -> list[str]:
-    """Renew the record of compiled kernels, and that of each comparison with a device.
+    """Renew the record of compiled kernels, and the record of each comparison with a device.
 
     Args:
-        say: gets lines of progress.
-        project: the folder that holds ``lessons/`` and the records.
+        say: prints a line of progress.
+        project: the folder of ``lessons/`` and the records.
 
     Returns:
-        What failed; what did not is recorded.
+        The errors; everything else is recorded.
     """
     if missing := nvrtc.available():
         return [f"{missing} Install it: pip install nvidia-cuda-nvrtc."]
@@ -107,13 +107,13 @@ def renew(say: Callable[[str], None], project: Path = PROJECT) -> list[str]:
         lessons = list(workers.each("Running lessons", _run, files(project / "lessons")))
         if workers.failures:
             return workers.failures
-        lessons.sort(key=lambda one: Path(f"{one[0]}.py"))
+        lessons.sort(key=lambda lesson: Path(f"{lesson[0]}.py"))
         _compile(workers, {lesson: kernels for lesson, kernels, _ in lessons}, project)
         first: dict[str, Encoded] = {}
-        for _, _, found in lessons:
-            for key, one in found.items():
-                first.setdefault(key, one)
-        own = {group: {one.key: encode_specimen(one) for one in found} for group, found in OWN.items()}
+        for _, _, specimens in lessons:
+            for key, specimen in specimens.items():
+                first.setdefault(key, specimen)
+        own = {group: {s.key: encode_specimen(s) for s in members} for group, members in OWN.items()}
         for counts in counters():
             _simulate(workers, {LESSONS: first, **own}, counts, project)
         return workers.failures
@@ -121,30 +121,30 @@ def renew(say: Callable[[str], None], project: Path = PROJECT) -> list[str]:
 
 def _run(file: Path) -> tuple[str, Sequence[Encoded], Mapping[str, Encoded]]:
     """A lesson's id, its kernels without their launches, and its specimens by key."""
-    ((lesson, path, made),) = launches(file.parents[1], [file])
-    specimens = of_lesson(lesson, [decode(one, path) for one in made])
-    kernels = [{**one, "path": path, "launches": []} for one in made]
-    return lesson, kernels, {one.key: encode_specimen(one) for one in specimens}
+    ((lesson, path, encoded),) = launches(file.parents[1], [file])
+    specimens = of_lesson(lesson, [decode(kernel, path) for kernel in encoded])
+    kernels = [{**kernel, "path": path, "launches": []} for kernel in encoded]
+    return lesson, kernels, {specimen.key: encode_specimen(specimen) for specimen in specimens}
 
 
 def _compile(workers: Workers, lessons: Mapping[str, Sequence[Encoded]], project: Path) -> None:
     """Renew the record of compiled kernels."""
     version = nvrtc.nvrtc_version()
     rows: dict[str, ResourceRow] = {}
-    with suppress(LessonError):  # what cannot be read is made anew
+    with suppress(LessonError):  # an unreadable record is replaced
         old = load_resources(project)
-        rows = {row.key: row for found in old.lessons.values() for row in found if old.nvrtc == version}
-    keyed = {lesson: [(encoded_key(one), one) for one in made] for lesson, made in lessons.items()}
-    tasks = {key: one for made in keyed.values() for key, one in made if key not in rows}
+        rows = {row.key: row for kernels in old.lessons.values() for row in kernels if old.nvrtc == version}
+    keyed = {name: [(encoded_key(kernel), kernel) for kernel in kernels] for name, kernels in lessons.items()}
+    tasks = {key: kernel for pairs in keyed.values() for key, kernel in pairs if key not in rows}
     try:
         for row in workers.each("Compiling kernels", _examine, list(tasks.values())):
             rows[row.key] = row
     finally:
-        found = {
-            lesson: tuple(_titled(rows[key], one) for key, one in made if key in rows)
-            for lesson, made in keyed.items()
+        by_lesson = {
+            lesson: tuple(_titled(rows[key], kernel) for key, kernel in pairs if key in rows)
+            for lesson, pairs in keyed.items()
         }
-        save_resources(ResourceRecord(version, found), project)
+        save_resources(ResourceRecord(version, by_lesson), project)
 
 
 def _examine(kernel: Encoded) -> ResourceRow:
@@ -152,7 +152,7 @@ def _examine(kernel: Encoded) -> ResourceRow:
 
 
 def _titled(row: ResourceRow, kernel: Encoded) -> ResourceRow:
-    """A row with what its kernel says beside what the compiler is given."""
+    """A row with its kernel's title and declared spills, which the compiler does not know."""
     spills = nvrtc.declared_spill(kernel["source"]) or ""
     return replace(row, title=title(kernel["name"], kernel["defines"]), spills=spills)
 
@@ -161,36 +161,38 @@ def _simulate(workers: Workers, groups: Specimens, counts: DeviceRecord[Counted]
     """Renew the record of the comparison with a device."""
     simulator = simulator_key()
     rows: dict[str, Row] = {}
-    with suppress(LessonError):  # what cannot be read is made anew
+    with suppress(LessonError):  # an unreadable record is replaced
         old = load_comparison(project, file_name(counts.device))
         if (old.simulator, old.counters) == (simulator, counts.checksum):
             rows = {row.key: row for row in old.rows}
     counted = {(row.name, row.key): row for row in counts.rows}
     tasks = [
-        (one, counted[one["name"], key])
-        for found in groups.values()
-        for key, one in found.items()
-        if (one["name"], key) in counted and not _holds(rows.get(key), one)
+        (specimen, counted[specimen["name"], key])
+        for specimens in groups.values()
+        for key, specimen in specimens.items()
+        if (specimen["name"], key) in counted and not _is_current(rows.get(key), specimen)
     ]
     for _, row in tasks:
         rows.pop(row.key, None)
     try:
-        for made in workers.each("Simulating kernels", _simulated, tasks):
-            rows[made.key] = made
+        for result in workers.each("Simulating kernels", _simulated, tasks):
+            rows[result.key] = result
     finally:
-        for found in groups.values():
-            for key, one in found.items():
-                if (one["name"], key) not in counted:
-                    rows[key] = waiting(one["name"], key, counts)
-        whole = {group: [rows[key] for key in found if key in rows] for group, found in groups.items()}
+        for specimens in groups.values():
+            for key, specimen in specimens.items():
+                if (specimen["name"], key) not in counted:
+                    rows[key] = waiting(specimen["name"], key, counts)
+        whole = {
+            group: [rows[key] for key in specimens if key in rows] for group, specimens in groups.items()
+        }
         save_comparison(assemble(whole, counts, simulator), project)
 
 
-def _holds(row: Row | None, one: Encoded) -> bool:
-    """Whether a row of an earlier record is of this specimen, with the tolerance that it states."""
-    if row is None or (row.name, row.idea) != (one["name"], one["idea"]):
+def _is_current(row: Row | None, specimen: Encoded) -> bool:
+    """Whether an earlier record's row is for this specimen, with its stated tolerance."""
+    if row is None or (row.name, row.idea) != (specimen["name"], specimen["idea"]):
         return False
-    return one["stated"] is None or tuple(one["stated"]) == row.tolerance
+    return specimen["stated"] is None or tuple(specimen["stated"]) == row.tolerance
 
 
 def _simulated(task: tuple[Encoded, Counted]) -> Row:

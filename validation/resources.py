@@ -1,6 +1,6 @@
-"""What NVIDIA's compiler reports for a kernel, as the record of compiled kernels keeps it.
+"""NVIDIA's compiler reports for kernels, as rows of the record of compiled kernels.
 
-In: a kernel. Out: its row; and the record's file, which ``tilewise.measurements.compiled_kernels`` reads.
+In: a kernel. Out: its row, and the record's file, which ``tilewise.measurements.compiled_kernels`` reads.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def examine(kernel: Kernel) -> ResourceRow:
     """Compile a kernel for every architecture that has its instructions.
 
     Raises:
-        CompileGateError: NVRTC refuses it, for another reason than an architecture that lacks something.
+        CompileGateError: NVRTC refuses it, not just for an architecture that lacks a feature.
     """
     targets = nvrtc.architectures(kernel.whole, kernel.options)
     taken: dict[str, Resources] = {}
@@ -43,21 +43,21 @@ def _number(architecture: str) -> int:
 
 
 def save_resources(record: ResourceRecord, project: Path) -> None:
-    """Write a project's record; by architecture registers, local bytes, spills stored and loaded, shared."""
-    rows = {lesson: [_data(row) for row in found] for lesson, found in record.lessons.items() if found}
+    """Write a project's record; by architecture: registers, local bytes, spills, shared bytes."""
+    rows = {lesson: [_data(row) for row in kernels] for lesson, kernels in record.lessons.items() if kernels}
     save(project / FOLDER / FILE, FORM, {"nvrtc": record.nvrtc}, rows)
 
 
 def _data(row: ResourceRow) -> dict[str, Any]:
     taken = {
         target: [
-            one.registers,
-            one.stack_bytes,
-            one.spill_store_bytes,
-            one.spill_load_bytes,
-            one.shared_bytes,
+            resources.registers,
+            resources.stack_bytes,
+            resources.spill_store_bytes,
+            resources.spill_load_bytes,
+            resources.shared_bytes,
         ]
-        for target, one in row.taken.items()
+        for target, resources in row.taken.items()
     }
     whole = {"kernel": row.title, "key": row.key, "spills": row.spills, "needs": row.needs, "taken": taken}
     return {name: value for name, value in whole.items() if value or name == "taken"}

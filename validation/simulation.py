@@ -1,7 +1,7 @@
-"""What the simulator makes of a specimen, beside what a device counted of it.
+"""Simulates a specimen and compares it with a device's counters.
 
-In: a specimen, and its row of a device's counters. Out: a ``Row`` with the counts of both sides, and how far
-outputs are apart. Reasons are left to ``comparison``.
+In: a specimen, and its row of a device's counters. Out: a ``Row`` with the counts of both, and the distances
+of the outputs. ``comparison`` adds the reasons.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ Instructions are not: PTX and machine code are different languages.
 
 
 def simulator_key() -> str:
-    """A hash of what decides a row beside its specimen and its counters.
+    """A hash of what determines a row, besides its specimen and its counters.
 
-    These are the sources of the simulator and of the comparison, without comments and layout, and its clang.
+    These are the sources of the simulator and of the comparison, without comments and layout, and clang.
     """
     folder, own = Path(simulator.__file__).parent, Path(__file__)
     found = [
@@ -69,11 +69,11 @@ def _tokens(file: Path) -> str:
 
 
 def simulate(specimen: Specimen, counted: Counted) -> Row:
-    """Run a specimen on the simulator, and compare what it counts and writes with the hardware's.
+    """Run a specimen on the simulator, and compare its counts and outputs with the hardware's.
 
     Args:
         specimen: what to run.
-        counted: what a device counted and wrote.
+        counted: a device's counters and outputs.
 
     Raises:
         HazardError: the specimen has a hazard.
@@ -94,7 +94,7 @@ def simulate(specimen: Specimen, counted: Counted) -> Row:
 
 
 def _pairs(counts: Counts, counters: Mapping[str, int]) -> dict[str, Pair]:
-    """The counts that the device has counters for, and that either side counted anything in."""
+    """The counts for which the device has counters, without those that are zero on both sides."""
     pairs = {
         name: Pair(attrgetter(simulated)(counts), sum(counters[part] for part in parts))
         for name, (simulated, parts) in COUNTS.items()
@@ -116,7 +116,7 @@ def _distance(specimen: Specimen, counted: Counted, name: str, ours: Array) -> D
 
 
 def _rewritten(specimen: Specimen, name: str, ours: Array, sha256: str) -> Distance:
-    """The distance to what the rewritten source leaves, where that has the hardware's bits."""
+    """The distance to the output of the rewritten source, if that has the hardware's bits."""
     edits, _ = REWRITTEN.get(specimen.name, ({}, None))
     kernel = specimen.launch.kernel
     source = kernel.source
@@ -134,7 +134,7 @@ def _rewritten(specimen: Specimen, name: str, ours: Array, sha256: str) -> Dista
 
 
 def largest(ours: Array, theirs: Array) -> float:
-    """The largest absolute difference to four digits; equal infinities and two NaNs differ by nothing."""
+    """The largest absolute difference to four digits; equal infinities and two NaNs do not differ."""
     with np.errstate(invalid="ignore"):
         apart = np.abs(ours.astype(np.float64) - theirs.astype(np.float64))
     return float(f"{np.fmax.reduce(apart, axis=None, initial=0.0):.4g}")

@@ -1,7 +1,7 @@
 """Specimens: small kernels, each with one idea and one launch, on which simulator and hardware are compared.
 
-In: a kernel and a case. Out: a named ``Specimen`` with the key of its recorded counters. What was counted
-is left to ``record``, comparing to ``comparison``.
+In: a kernel and a case. Out: a named ``Specimen`` with the key of its recorded counters. Counters are in
+``record``, comparisons in ``comparison``.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Specimen:
 
     @cached_property
     def tolerance(self) -> tuple[float, float]:
-        """How far outputs may be apart: relative to the value, and absolute; zeros ask for the same bits.
+        """The relative and absolute tolerance of outputs; zeros require the same bits.
 
-        Where it is not stated, the kernel is compiled and decoded for it.
+        If it is not stated, the kernel is compiled and decoded to find it.
         """
         if self.stated is not None:
             return self.stated
@@ -64,7 +64,7 @@ class Specimen:
 
     @cached_property
     def key(self) -> str:
-        """A hash of all that could change the counters: tokens, defines, options, inputs, shape."""
+        """A hash of everything that could change the counters: tokens, defines, options, inputs, shape."""
         return digest({"method": METHOD, "launch": self.launch.fingerprint()})
 
     def __str__(self) -> str:
@@ -79,7 +79,7 @@ def specimen(
 
 
 def inexact(kernel: Kernel) -> bool:
-    """Whether it uses what need not give the same bits everywhere: functions, mma, atomic sums of floats."""
+    """Whether its bits may differ between implementations: functions, mma, atomic sums of floats."""
     from tilewise.simulator import compile_kernel
     from tilewise.simulator.engine.shared import numbers
 
@@ -93,14 +93,14 @@ def inexact(kernel: Kernel) -> bool:
 
 
 def encode_specimen(one: Specimen) -> dict[str, Any]:
-    """A specimen as JSON can hold it, for another process or another machine."""
+    """A specimen as JSON data, for another process or machine."""
     kernel = encode(LoggedKernel(one.launch.kernel, (one.launch,)))
     path = one.launch.kernel.origin[0]
     return {"name": one.name, "idea": one.idea, "path": path, "stated": one.stated, "kernel": kernel}
 
 
 def decode_specimen(data: Mapping[str, Any]) -> Specimen:
-    """The specimen whose `encode_specimen` gave ``data``."""
+    """The specimen that `encode_specimen` encoded as ``data``."""
     (launch,) = decode(data["kernel"], data["path"]).launches
     stated = data["stated"]
     return Specimen(data["name"], data["idea"], launch, None if stated is None else tuple(stated))

@@ -1,7 +1,7 @@
 """Tilewise: GPU kernels that are written once, run anywhere and are measured in the open.
 
-A lesson imports the names below; each is loaded when it is first used, so that ``import tilewise`` is
-quick and never touches CuPy, MkDocs or Plotly.
+Lessons import the names below; each is loaded on first use, so ``import tilewise`` is fast and never imports
+CuPy, MkDocs or Plotly.
 """
 
 from __future__ import annotations
@@ -93,10 +93,10 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name from the module it lives in.
+    """Load a public name from its module.
 
     Raises:
-        AttributeError: the name is not public; the message lists what is.
+        AttributeError: the name is not public; the message lists those that are.
     """
     if name not in _HOME:
         raise AttributeError(f"tilewise has no public name {name!r}; it has {', '.join(__all__)}")

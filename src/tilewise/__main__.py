@@ -1,7 +1,7 @@
 """The command line: ``tilewise record | check | doctor | trace | play | puzzle``.
 
-In: arguments. Out: an exit status. Each command is a function in ``tilewise.cli`` that takes what was parsed;
-it is imported when it is called, so that none pays for another's needs.
+In: arguments. Out: an exit status. Each command is a function in ``tilewise.cli`` that takes the parsed
+arguments; it is imported when it is called, so no command pays for another's imports.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tilewise.errors import LessonError
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
+    """The parser for all commands."""
     top = argparse.ArgumentParser(
         prog="tilewise", description="GPU kernels that run, are counted and are measured."
     )
@@ -122,13 +122,13 @@ def parser() -> argparse.ArgumentParser:
     profile.add_argument("lesson")
     profile.add_argument("--record", required=True)
     profile.add_argument("--labels", required=True)
-    one = commands.add_parser("round-child", help="(used by record)")
-    one.set_defaults(run="record:round_child")
-    one.add_argument("lesson")
-    one.add_argument("--experiment", required=True)
-    one.add_argument("--out", required=True)
-    one.add_argument("--round", type=int, required=True)
-    one.add_argument("--of", type=int, required=True)
+    round_child = commands.add_parser("round-child", help="(used by record)")
+    round_child.set_defaults(run="record:round_child")
+    round_child.add_argument("lesson")
+    round_child.add_argument("--experiment", required=True)
+    round_child.add_argument("--out", required=True)
+    round_child.add_argument("--round", type=int, required=True)
+    round_child.add_argument("--of", type=int, required=True)
     return top
 
 
@@ -136,15 +136,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command.
 
     Args:
-        arguments: the command line without the program's name; the process's own where not given.
+        arguments: the command line without the program's name; by default, that of the process.
 
     Returns:
         The exit status: 0, or 1 with the reason on stderr.
     """
-    given = parser().parse_args(arguments)
-    module, _, function = given.run.partition(":")
+    parsed = parser().parse_args(arguments)
+    module, _, function = parsed.run.partition(":")
     try:
-        status: int = getattr(import_module(f"tilewise.cli.{module}"), function)(given)
+        status: int = getattr(import_module(f"tilewise.cli.{module}"), function)(parsed)
         return status
     except LessonError as error:
         print(error, file=sys.stderr)

@@ -1,6 +1,6 @@
-"""BF16 in arrays of uint16: NumPy has no such type, so an array holds the bits, and a recipe says so.
+"""BF16 in uint16 arrays: NumPy has no such type, so an array holds the bits, and its recipe names the type.
 
-In: floats, or bits as uint16, of NumPy or CuPy. Out: the other.
+In: floats, or bits as uint16, of NumPy or CuPy. Out: bits, or floats.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def bits(values: Any) -> Any:
 
 
 def values(bits: Any) -> Any:
-    """The numbers that bits stand for, as float32, exactly.
+    """The exact values of bits, as float32.
 
     Args:
         bits: an array of uint16, on the host or on a GPU.
@@ -45,6 +45,6 @@ def values(bits: Any) -> Any:
     return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
-def names(given: Mapping[str, Any]) -> frozenset[str]:
-    """Which of a case's values are recipes of BF16 arrays."""
-    return frozenset(name for name, value in given.items() if getattr(value, "element", None) == NAME)
+def names(values: Mapping[str, Any]) -> frozenset[str]:
+    """The names of a case's values that are recipes of BF16 arrays."""
+    return frozenset(name for name, value in values.items() if getattr(value, "element", None) == NAME)

@@ -1,7 +1,7 @@
-"""What an author is told when a lesson is wrong: one line that names the place, the fault and the repair.
+"""Errors for the author of a lesson: one line that names the place, the fault and the repair.
 
-``LessonError`` is raised by parsing, ordering, running and rendering; everything else that escapes is a bug
-of tilewise and keeps its traceback. Printing and collecting belong to the commands and to the site.
+``LessonError`` is raised by parsing, ordering, running and rendering; any other exception is a bug of
+tilewise and keeps its traceback. The commands and the site print and collect errors.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 LONGEST_LINE = 300
-"""Characters of a message, and of a repair, that anyone reads."""
+"""Maximum length of a message, and of a repair, in characters."""
 
 
 class LessonError(Exception):
     """A fault in a lesson, a record or the navigation, for its author.
 
     Attributes:
-        path: the file as an author knows it, relative to the project, e.g. ``lessons/kernels/grids.py``.
-        line: the line in that file, counted from 1; 0 where no line can be named.
+        path: the file, relative to the project, e.g. ``lessons/kernels/grids.py``.
+        line: the line in that file, from 1; 0 if there is none to name.
         message: what is wrong, one sentence.
         repair: what to do about it, one sentence; may be empty.
-        details: longer text (a kernel's compiler messages) that a terminal may show below; often empty.
+        details: longer text (a kernel's compiler messages) for a terminal to show below; often empty.
     """
 
     def __init__(self, path: str, line: int, message: str, repair: str = "", details: str = "") -> None:
@@ -34,7 +34,7 @@ class LessonError(Exception):
 
     @property
     def errors(self) -> tuple[LessonError, ...]:
-        """The faults it stands for: itself, or those it gathers."""
+        """The faults it represents: itself, or those it contains."""
         return (self,)
 
     def __str__(self) -> str:
@@ -43,7 +43,7 @@ class LessonError(Exception):
 
 
 class LessonErrors(LessonError):  # noqa: N818 - the plural of an exception
-    """Several faults found in one pass; its place is that of the first."""
+    """Several faults found together; its place is that of the first."""
 
     def __init__(self, errors: Sequence[LessonError]) -> None:
         first = errors[0]
@@ -52,7 +52,7 @@ class LessonErrors(LessonError):  # noqa: N818 - the plural of an exception
 
     @property
     def errors(self) -> tuple[LessonError, ...]:
-        """The faults it gathers, in the order in which they were found."""
+        """The faults it contains, in the order in which they were found."""
         return self._errors
 
     def __reduce__(self) -> tuple[type[LessonErrors], tuple[tuple[LessonError, ...]]]:
@@ -63,7 +63,7 @@ class LessonErrors(LessonError):  # noqa: N818 - the plural of an exception
 
 
 def raise_all(errors: Sequence[LessonError]) -> None:
-    """Raise what was found: nothing for none, the error itself for one, all of them for more."""
+    """Raise a single error as it is, several as ``LessonErrors``; return if there are none."""
     if len(errors) == 1:
         raise errors[0]
     if errors:
@@ -71,26 +71,26 @@ def raise_all(errors: Sequence[LessonError]) -> None:
 
 
 def one_line(text: str) -> str:
-    """``text`` as one line for a terminal: white space as one space, no control characters, not endless."""
+    """``text`` as one line for a terminal: whitespace collapsed, no control characters, truncated."""
     start = text[: 8 * LONGEST_LINE]
-    line = " ".join("".join(sign if sign.isprintable() else _seen(sign) for sign in start).split())
+    line = " ".join("".join(sign if sign.isprintable() else _printable(sign) for sign in start).split())
     return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE].rstrip()} …"
 
 
-def _seen(sign: str) -> str:
+def _printable(sign: str) -> str:
     return " " if sign.isspace() else "\N{REPLACEMENT CHARACTER}"
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """A repair that names what may have been meant.
+    """A repair that suggests close names.
 
     Args:
-        name: what was written.
-        names: what exists.
+        name: the unknown name.
+        names: the existing names.
 
     Returns:
-        ``Did you mean "a" or "b"?``, or, where nothing is close, ``There is "a", "b", ...`` for a short list,
-        or an empty string.
+        ``Did you mean "a" or "b"?``, or, if nothing is close, ``There is "a", "b", ...`` for a short list, or
+        an empty string.
     """
     known = sorted(set(names))
     folded = {entry.casefold(): entry for entry in reversed(known)}

@@ -1,8 +1,8 @@
-"""Other packages in which kernels are written: Numba, Triton and PyTorch, made ready for this machine.
+"""Other packages for writing kernels: Numba, Triton and PyTorch, configured for this machine.
 
 In: `from tilewise.frameworks import cuda` (that is `numba.cuda`), `torch`, `triton` or `tl`. Out: the
-package's own module; without a GPU, Numba and Triton run kernels on their own simulators. Where a package is
-missing an `Absent` stands in for it, so that a lesson runs to its end.
+package's own module; without a GPU, Numba and Triton run kernels on their own simulators. A missing package
+is replaced by an `Absent`, so that the rest of the lesson runs.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ NAMES = {
     "torch": "PyTorch",
     "triton": "Triton",
 }
-"""Packages, and what a cell may need besides, as readers call them."""
+"""Packages, and other needs of a cell, as readers call them."""
 NEEDS: dict[str, tuple[str, ...]] = {
     "cuda": ("numba",),
     "torch": ("torch",),
     "triton": ("torch", "triton"),
     "tl": ("torch", "triton"),
 }
-"""The names that can be imported from here, and the packages that each of them takes."""
+"""The names that can be imported from here, and the packages that each needs."""
 
 
 class AbsentError(ImportError):
-    """Something that is not installed would have to run."""
+    """Something that is not installed was called."""
 
 
 class Absent:
-    """Stands in for a package that is not here: it lends names and decorates functions, and never runs.
+    """A placeholder for a missing package: it has attributes and decorates functions, but never runs.
 
     Args:
         packages: what is missing.
-        why: why it cannot be used, a sentence, where it is installed.
+        why: why an installed package cannot be used, a sentence.
     """
 
     packages: ClassVar[tuple[str, ...]] = ()
@@ -59,13 +59,13 @@ class Absent:
             raise AttributeError(name)
         return self
 
-    def __call__(self, *given: Any, **named: Any) -> Absent:
-        """Decorate a function, or make a decorator.
+    def __call__(self, *args: Any, **kwargs: Any) -> Absent:
+        """Decorate a function, or return a decorator.
 
         Raises:
             AbsentError: it is called for a result.
         """
-        if (len(given) == 1 and callable(given[0])) or (named and not given):
+        if (len(args) == 1 and callable(args[0])) or (kwargs and not args):
             return self
         raise AbsentError(str(self))
 
@@ -77,24 +77,24 @@ class Absent:
 
 
 def stand_ins(source: str, missing: Sequence[str]) -> dict[str, Absent]:
-    """What a tab that is left out would have handed to the cells below: its functions, which cannot run.
+    """Placeholders for the functions of a tab that is omitted, for the cells below.
 
     Args:
         source: the cell's code.
-        missing: the packages for want of which it is left out.
+        missing: the missing packages.
     """
     absent = Absent(tuple(missing))
     return {node.name: absent for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)}
 
 
 def listed(packages: tuple[str, ...] | list[str]) -> str:
-    """Packages by their names: `PyTorch and Triton`."""
+    """A list of package names: `PyTorch and Triton`."""
     names = [NAMES.get(name, name) for name in packages]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def is_numba_kernel(value: Any) -> bool:
-    """Whether a value is what `cuda.jit` makes, for a GPU or for Numba's simulator; imports nothing."""
+    """Whether a value is a `cuda.jit` kernel, for a GPU or for Numba's simulator; imports nothing."""
     home = type(value).__module__
     return home.startswith(("numba.cuda", "numba_cuda")) and hasattr(value, "py_func")
 
@@ -109,37 +109,37 @@ def _loaded(name: str) -> Any:
     if name == "torch":
         return import_module("torch")
     if not gpu_here():
-        os.environ["TRITON_INTERPRET"] = "1"  # read whenever a function is decorated
+        os.environ["TRITON_INTERPRET"] = "1"  # read when a function is decorated
     return import_module("triton" if name == "triton" else "triton.language")
 
 
 def _numba() -> Any:
-    """`numba.cuda`; without a GPU its simulator, which must be chosen before it is imported."""
+    """`numba.cuda`; without a GPU, its simulator, which must be selected before the import."""
     on_gpu = gpu_here()
     if not on_gpu:
         os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
-        if "numba.core.config" in sys.modules:  # Numba has read its environment already
+        if "numba.core.config" in sys.modules:  # Numba has already read its environment
             vars(sys.modules["numba.core.config"])["ENABLE_CUDASIM"] = 1
     cuda = import_module("numba.cuda")
     if not on_gpu:
         return cuda
     try:
-        cuda.jit("void(int32[::1])")(_nothing)
-    except Exception as error:  # of Numba, of its compiler or of the driver
+        cuda.jit("void(int32[::1])")(_empty_kernel)
+    except Exception as error:  # from Numba, its compiler or the driver
         reason = str(error).strip().partition("\n")[0]
         return Absent(("numba",), f"Numba cannot compile for this GPU: {reason}")
     return cuda
 
 
-def _nothing(array: Any) -> None:
-    """A kernel to try the compiler on."""
+def _empty_kernel(array: Any) -> None:
+    """A kernel to test the compiler."""
 
 
 def __getattr__(name: str) -> Any:
-    """Import a package when its name is first asked for.
+    """Import a package on first use of its name.
 
     Raises:
-        AttributeError: no such name comes from here.
+        AttributeError: there is no such name.
     """
     if name not in NEEDS:
         raise AttributeError(f"tilewise.frameworks has no name {name!r}; it has {', '.join(NEEDS)}")

@@ -1,4 +1,4 @@
-"""Small kernels, each with one idea and one launch, and ``OWN``, all of them by the title of their group."""
+"""Small kernels, each with one idea and one launch, and ``OWN``, all of them by title of their group."""
 
 from __future__ import annotations
 

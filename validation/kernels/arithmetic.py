@@ -1,4 +1,4 @@
-"""Specimens of arithmetic: what must come out with the same bits, and what within a bound.
+"""Specimens of arithmetic: results that must be equal bit by bit, and results within a tolerance.
 
 In: nothing. Out: ``SPECIMENS``. A bound is stated where a function of CUDA's library is used, whose last
 bits the simulator does not promise.
@@ -232,4 +232,4 @@ SPECIMENS: tuple[Specimen, ...] = (
         case(x=integers(512, low=-3, high=100), y=output(512, dtype="uint32"), **_SHAPE),
     ),
 )
-"""In the order of the tables."""
+"""All specimens, in the order of the tables."""

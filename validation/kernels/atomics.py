@@ -199,4 +199,4 @@ SPECIMENS: tuple[Specimen, ...] = (
     ),
     specimen("local array", "an array of each thread, indexed by values", LOCAL_ARRAY, _INTEGERS),
 )
-"""In the order of the tables."""
+"""All specimens, in the order of the tables."""

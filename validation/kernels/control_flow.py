@@ -1,4 +1,4 @@
-"""Specimens of control flow: lanes of one warp that part, leave early, or go round a loop unequally often.
+"""Specimens of control flow: lanes of a warp that diverge, exit early, or need unequal numbers of iterations.
 
 In: nothing. Out: ``SPECIMENS``. The simulator runs the lane group with the lowest program counter first; a
 GPU may join the lanes elsewhere, and then requests differ. ``differences`` names where.
@@ -143,7 +143,7 @@ _N = 500
 
 
 def _starts() -> Array:
-    """Where 100 rows of 0 to 39 values start, and where the last one ends."""
+    """Offsets of 100 rows of 0 to 39 values, and the end of the last one."""
     lengths = integers(100, low=0, high=40, seed=3).make()
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
 
@@ -226,4 +226,4 @@ SPECIMENS: tuple[Specimen, ...] = (
         case(x=normal(512), y=output(512), n=512, **_SHAPE),
     ),
 )
-"""In the order of the tables."""
+"""All specimens, in the order of the tables."""

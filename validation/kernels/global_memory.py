@@ -1,4 +1,4 @@
-"""Specimens of global memory: strides, offsets, widths, gathers, and who shares a sector with whom.
+"""Specimens of global memory: strides, offsets, widths, gathers, and lanes that share sectors.
 
 In: nothing. Out: ``SPECIMENS``. Control flow is uniform in every warp, so requests and sectors must be
 equal to the hardware's.
@@ -274,4 +274,4 @@ SPECIMENS: tuple[Specimen, ...] = (
         case(A=normal(100, 33), sums=output(100), rows=100, columns=33, grid=2, block=64),
     ),
 )
-"""In the order of the tables."""
+"""All specimens, in the order of the tables."""

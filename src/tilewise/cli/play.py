@@ -1,7 +1,7 @@
-"""``tilewise play``: the Playground in a browser, with a CUDA file of one's own.
+"""``tilewise play``: the Playground in a browser, with your own CUDA file.
 
 In: a file, or nothing. Out: a server on this machine until it is interrupted. The file is read once and never
-written; what is edited stays in the page.
+written; edits stay in the page.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from tilewise.site.play.server import PlayServer
 
 PORT = 8017
-"""The port that is tried first, so that a shared link finds it on another machine, too."""
+"""The port tried first, so that shared links also work on other machines."""
 _TRIED = 20
 
 
-def play(given: Namespace) -> int:
+def play(arguments: Namespace) -> int:
     """Serve the Playground until it is interrupted.
 
     Returns:
@@ -35,7 +35,7 @@ def play(given: Namespace) -> int:
     from tilewise.site.frontend import FrontendError, build_assets
     from tilewise.site.play.requests import MOST_LETTERS
 
-    text, file = None, given.file
+    text, file = None, arguments.file
     if file is not None:
         if not Path(file).is_file():
             raise LessonError(file, 0, "there is no such file.")
@@ -48,9 +48,9 @@ def play(given: Namespace) -> int:
         assets = build_assets(cache_root())
     except FrontendError as error:
         raise LessonError("tilewise play", 0, "the page cannot be built.", str(error)) from None
-    with _server(assets, given.port, text, Path(file).name if file else "") as server:
+    with _server(assets, arguments.port, text, Path(file).name if file else "") as server:
         print(f"Playground: {server.address}  (Ctrl+C ends it)", flush=True)
-        if not given.no_browser:
+        if not arguments.no_browser:
             webbrowser.open(server.address)
         try:
             server.serve_forever()
@@ -60,23 +60,23 @@ def play(given: Namespace) -> int:
 
 
 def _server(assets: Path, port: int | None, text: str | None, name: str) -> PlayServer:
-    """The server, at the port that is asked for or at the first that is free.
+    """The server, at the requested port or the first free one.
 
     Raises:
-        LessonError: there is none.
+        LessonError: no port is free.
     """
     from tilewise.site.play.server import PlayServer
 
-    tried = [port] if port is not None else [*range(PORT, PORT + _TRIED), 0]
-    for one in tried:
+    ports = [port] if port is not None else [*range(PORT, PORT + _TRIED), 0]
+    for candidate in ports:
         try:
-            return PlayServer(assets, one, text, name)
+            return PlayServer(assets, candidate, text, name)
         except OSError as error:
-            if error.errno != errno.EADDRINUSE or one == tried[-1]:
+            if error.errno != errno.EADDRINUSE or candidate == ports[-1]:
                 raise LessonError(
                     "tilewise play",
                     0,
-                    f"port {one} cannot be had: {error.strerror}.",
+                    f"port {candidate} cannot be had: {error.strerror}.",
                     "Name another with --port, or none.",
                 ) from None
     raise AssertionError("the last port is tried or refused")

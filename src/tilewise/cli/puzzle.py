@@ -1,7 +1,7 @@
 """``tilewise puzzle``: list the puzzles, start one, check an answer, or print a hint.
 
-In: a puzzle's name, and the current folder, where answers are kept. Out: lines on stdout and an exit status;
-what is wrong with an answer comes as a ``LessonError``.
+In: a puzzle's name, and the current folder, which contains the answers. Out: lines on stdout and an exit
+status; a wrong answer raises a ``LessonError``.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from tilewise.puzzles.wording import solved
 from tilewise.simulator import ToolchainError
 
 WIDEST = 100
-"""Columns that a hint fills at most."""
+"""Maximum line width of a hint."""
 
 
-def puzzle(given: Namespace) -> int:
-    """Do what the command's words say.
+def puzzle(arguments: Namespace) -> int:
+    """Run the command.
 
     Returns:
-        0; an answer that is not right raises.
+        0; a wrong answer raises.
 
     Raises:
-        LessonError: there is no such puzzle, file or hint, or the answer is not right yet.
+        LessonError: there is no such puzzle, file or hint, or the answer is wrong.
     """
-    words, hint, file = given.words, given.hint, given.file
+    words, hint, file = arguments.words, arguments.hint, arguments.file
     begins = bool(words) and words[0] == "start"
     names = words[1:] if begins else words
     if len(names) > 1 or (begins and not names) or (hint is not None and (begins or not names)):
@@ -41,12 +41,12 @@ def puzzle(given: Namespace) -> int:
         raise LessonError("tilewise puzzle", 0, "the command takes one puzzle at a time.", repair)
     if not names:
         return _list()
-    found = named(names[0])
+    chosen = named(names[0])
     if begins:
-        return _begin(found, file)
+        return _start(chosen, file)
     if hint is not None:
-        return _hint(found, hint)
-    return _check(found, file)
+        return _hint(chosen, hint)
+    return _check(chosen, file)
 
 
 def _list() -> int:
@@ -56,41 +56,41 @@ def _list() -> int:
     return 0
 
 
-def _state(found: Puzzle) -> str:
-    return found.file if Path(found.file).exists() else "not started"
+def _state(chosen: Puzzle) -> str:
+    return chosen.file if Path(chosen.file).exists() else "not started"
 
 
-def _begin(found: Puzzle, file: str | None) -> int:
+def _start(chosen: Puzzle, file: str | None) -> int:
     if file is not None:
-        raise LessonError("tilewise puzzle", 0, "`start` doesn't take --file.", f"It writes {found.file}.")
-    write_start(found, Path())
-    print(f"Created {found.file}. Edit it, then check it with: tilewise puzzle {found.name}")
+        raise LessonError("tilewise puzzle", 0, "`start` doesn't take --file.", f"It writes {chosen.file}.")
+    write_start(chosen, Path())
+    print(f"Created {chosen.file}. Edit it, then check it with: tilewise puzzle {chosen.name}")
     return 0
 
 
-def _hint(found: Puzzle, last: int) -> int:
-    if not 1 <= last <= len(found.hint_list):
-        repair = f"Choose 1 to {len(found.hint_list)}: `tilewise puzzle {found.name} --hint 1`."
-        raise LessonError("tilewise puzzle", 0, f"{found.name} has no hint {last}.", repair)
+def _hint(chosen: Puzzle, last: int) -> int:
+    if not 1 <= last <= len(chosen.hint_list):
+        repair = f"Choose 1 to {len(chosen.hint_list)}: `tilewise puzzle {chosen.name} --hint 1`."
+        raise LessonError("tilewise puzzle", 0, f"{chosen.name} has no hint {last}.", repair)
     width = min(WIDEST, shutil.get_terminal_size().columns)
-    for number, text in enumerate(found.hint_list[:last], start=1):
-        print(textwrap.fill(f"Hint {number} of {len(found.hint_list)}: {plain_text(text)}", width))
-    if last < len(found.hint_list):
-        print(f"Next hint: tilewise puzzle {found.name} --hint {last + 1}")
+    for number, text in enumerate(chosen.hint_list[:last], start=1):
+        print(textwrap.fill(f"Hint {number} of {len(chosen.hint_list)}: {plain_text(text)}", width))
+    if last < len(chosen.hint_list):
+        print(f"Next hint: tilewise puzzle {chosen.name} --hint {last + 1}")
     return 0
 
 
-def _check(found: Puzzle, file: str | None) -> int:
-    text, path = answer(found, Path(), file)
+def _check(chosen: Puzzle, file: str | None) -> int:
+    text, path = answer(chosen, Path(), file)
     try:
-        verdict = judge(found, text, path)
+        verdict = judge(chosen, text, path)
     except ToolchainError as error:
         raise LessonError(
             "tilewise puzzle", 0, str(error), "`tilewise doctor` says what is missing."
         ) from None
     print(f"{path}: {solved(verdict.launches)}")
-    rows = [(one.what, one.counted, one.most) for one in verdict.spent]
+    rows = [(spent.what, spent.counted, spent.most) for spent in verdict.spent]
     print(Table([Column("metric"), Column("yours"), Column("budget")], rows, f"For {verdict.label}.").text())
-    if after := following(found.name):
+    if after := following(chosen.name):
         print(f"Next: tilewise puzzle start {after}")
     return 0

@@ -1,7 +1,7 @@
 """``tilewise record``: time the experiments of lessons on this machine's GPU and write their records.
 
-In: lessons, by id or path. Out: record files and lines of progress on stdout. What has a current record of
-this GPU is left alone, so that an interrupted run goes on where it stopped.
+In: lessons, by id or path. Out: record files and lines of progress on stdout. Current records of this GPU are
+skipped, so an interrupted run resumes where it stopped.
 """
 
 from __future__ import annotations
@@ -38,32 +38,34 @@ if TYPE_CHECKING:
 
 
 def say(line: str) -> None:
-    """Print a line with the time of day, also while a lesson is played, whose own output is kept apart."""
+    """Print a line with the time of day, even while a lesson is played and its output is captured."""
     print(f"{time.strftime('%H:%M:%S')} {line}", file=sys.__stdout__ or sys.stdout, flush=True)
 
 
-def record(given: Namespace) -> int:
-    """Record what has no current record of this GPU; with ``--pending`` list it.
+def record(arguments: Namespace) -> int:
+    """Record everything without a current record of this GPU; with ``--pending`` list it.
 
     Returns:
-        0 where every experiment and text that is wanted has a current record now, else 1.
+        0 if every requested experiment and text now has a current record, else 1.
     """
-    if given.pending:
-        return pending(given.lessons)
-    rounds = given.rounds
+    if arguments.pending:
+        return pending(arguments.lessons)
+    rounds = arguments.rounds
     if rounds is not None and rounds < 1:
         raise LessonError("tilewise record", 0, f"{rounds} rounds are none.", "Give --rounds 1 or more.")
     _need_gpu()
-    ncu = _need_ncu() if given.counters else ""
+    ncu = _need_ncu() if arguments.counters else ""
     root = lesson_root()
-    found = [find_lesson(name, root) for name in given.lessons or project_lessons(root)]
-    _need_names(given.only, found)
+    lessons = [find_lesson(name, root) for name in arguments.lessons or project_lessons(root)]
+    _need_names(arguments.only, lessons)
     session = GpuSession()
     say(f"recording on {session.name}")
     status = 0
-    for at, lesson in enumerate(found, start=1):
-        say(f"[{at}/{len(found)}] {lesson.id}")
-        recorder = Recorder(Archive(root), session, say, lesson, given.force, rounds, frozenset(given.only))
+    for at, lesson in enumerate(lessons, start=1):
+        say(f"[{at}/{len(lessons)}] {lesson.id}")
+        recorder = Recorder(
+            Archive(root), session, say, lesson, arguments.force, rounds, frozenset(arguments.only)
+        )
         try:
             status = max(status, _record_lesson(recorder, ncu))
         except RecordingStopped as stopped:
@@ -89,7 +91,7 @@ def _need_ncu() -> str:
 
 
 def _need_names(only: Sequence[str], lessons: Sequence[LessonFile]) -> None:
-    """Refuse a name that none of the lessons measures or prints under."""
+    """Refuse a name that is no experiment or text record of the lessons."""
     names = [name for lesson in lessons for name in (*lesson.experiments(), *_texts(lesson))]
     for name in only:
         if name not in names:
@@ -103,7 +105,7 @@ def _texts(lesson: LessonFile) -> dict[str, Cell]:
 
 
 def _record_lesson(recorder: Recorder, ncu: str) -> int:
-    """Record a lesson; 1 where something that is wanted has no current record now, else 0."""
+    """Record a lesson; 1 if something requested still has no current record, else 0."""
     lesson = recorder.lesson
     texts = {name: cell for name, cell in _texts(lesson).items() if recorder.wanted(name)}
     if not recorder.force:
@@ -125,20 +127,20 @@ def _record_lesson(recorder: Recorder, ncu: str) -> int:
     for name in missing:
         lacking = ", ".join(missing_needs(texts[name])) if name in texts else ""
         say(f"  not recorded: {name}" + (f" (missing here: {lacking})" if lacking else ""))
-    done = [one for one in seen if one.name in recorder.done]
+    done = [experiment for experiment in seen if experiment.name in recorder.done]
     counted = not ncu or _add_counters(recorder, done, ncu)
     return 0 if counted and not missing and not recorder.failed else 1
 
 
 def _add_counters(recorder: Recorder, seen: Sequence[Experiment], ncu: str) -> bool:
-    """Count what has no counters yet; whether all of it has them now."""
+    """Count experiments without counters; return whether all have them now."""
     wanted = {}
     for experiment in seen:
-        kept = recorder.current(experiment)
-        if experiment.count_case is None or kept is None:
+        current = recorder.current(experiment)
+        if experiment.count_case is None or current is None:
             continue
-        if recorder.force or not any(row.counters for row in kept.rows):
-            wanted[experiment.name] = (experiment, kept)
+        if recorder.force or not any(row.counters for row in current.rows):
+            wanted[experiment.name] = (experiment, current)
     if not wanted:
         return True
     say(f"  counting {', '.join(wanted)} with Nsight Compute")
@@ -147,56 +149,56 @@ def _add_counters(recorder: Recorder, seen: Sequence[Experiment], ncu: str) -> b
     except (ValueError, OSError, subprocess.TimeoutExpired) as error:
         say(f"  not counted: {error} The times are recorded; the same command goes on from here.")
         return False
-    for name, (experiment, kept) in wanted.items():
+    for name, (experiment, current) in wanted.items():
         if name in counted:
             path = recorder.archive.path(name, recorder.session.name)
-            write_record(with_counters(kept, experiment, counted[name]), path)
+            write_record(with_counters(current, experiment, counted[name]), path)
             say(f"  {name}: counters of {len(counted[name])} variants")
     return set(wanted) <= set(counted)
 
 
-def count_child(given: Namespace) -> int:
-    """The child of ``record --counters``: replay a lesson, its count cases observed."""
+def count_child(arguments: Namespace) -> int:
+    """The child of ``record --counters``: replay a lesson and observe its count cases."""
     entries: list[dict[str, Any]] = []
 
-    def handle(one: Experiment) -> Measurement:
-        if one.name in given.experiment and one.count_case is not None:
-            entries.extend(launch_variants(one))
-        return assemble(one, None)
+    def handle(experiment: Experiment) -> Measurement:
+        if experiment.name in arguments.experiment and experiment.count_case is not None:
+            entries.extend(launch_variants(experiment))
+        return assemble(experiment, None)
 
     with handled_by(handle):
-        found = find_lesson(given.lesson, lesson_root(given.lesson))
-        _print_failures(play(found, wanted=lambda text: False))
-    Path(given.manifest).write_text(json.dumps(entries), encoding="utf-8")
+        lesson = find_lesson(arguments.lesson, lesson_root(arguments.lesson))
+        _print_failures(play(lesson, wanted=lambda text: False))
+    Path(arguments.manifest).write_text(json.dumps(entries), encoding="utf-8")
     return 0
 
 
-def round_child(given: Namespace) -> int:
-    """The child of ``record`` for a round: play a lesson up to one experiment, which is timed."""
-    root, out = lesson_root(given.lesson), Path(given.out)
-    found, archive = find_lesson(given.lesson, root), Archive(root)
+def round_child(arguments: Namespace) -> int:
+    """The child of ``record`` for a round: play a lesson up to one experiment and time it."""
+    root, out = lesson_root(arguments.lesson), Path(arguments.out)
+    lesson, archive = find_lesson(arguments.lesson, root), Archive(root)
 
-    def handle(one: Experiment) -> Measurement:
-        if one.name == given.experiment:
-            time_round(one, (given.round, given.of), out, say)
-        return assemble(one, archive.record(one.name))
+    def handle(experiment: Experiment) -> Measurement:
+        if experiment.name == arguments.experiment:
+            time_round(experiment, (arguments.round, arguments.of), out, say)
+        return assemble(experiment, archive.record(experiment.name))
 
     with handled_by(handle), suppress(RoundOver):
-        _print_failures(play(found, wanted=lambda text: False))
+        _print_failures(play(lesson, wanted=lambda text: False))
     return 0 if out.is_file() else 1
 
 
-def profile_child(given: Namespace) -> int:
-    """The child of ``profiled``: play a lesson up to one text record's cell, whose calls are observed."""
+def profile_child(arguments: Namespace) -> int:
+    """The child of ``profiled``: play a lesson up to the cell of a text record and observe its calls."""
     root = lesson_root()
-    found, archive = find_lesson(given.lesson, root), Archive(root)
+    lesson, archive = find_lesson(arguments.lesson, root), Archive(root)
 
-    def shown(experiment: Experiment) -> Measurement:
+    def handle(experiment: Experiment) -> Measurement:
         return assemble(experiment, archive.record(experiment.name))
 
-    with handled_by(shown), observing(Path(given.labels)):
+    with handled_by(handle), observing(Path(arguments.labels)):
         try:
-            _print_failures(play(found, wanted=lambda name: name == given.record))
+            _print_failures(play(lesson, wanted=lambda name: name == arguments.record))
         except ProfileOver:
             return 0
     return 1

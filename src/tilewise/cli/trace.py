@@ -1,4 +1,4 @@
-"""``tilewise trace``: simulate a kernel of any CUDA file, and write what it does to memory as a page.
+"""``tilewise trace``: simulate a kernel of any CUDA file, and write a page with its memory accesses.
 
 In: a file, a launch, and arguments as ``name=f32[1024]``. Out: counts by source line and hazards on stdout,
 and one HTML file that opens without a server.
@@ -28,28 +28,28 @@ if TYPE_CHECKING:
     from tilewise.simulator import Run, Trace
 
 _FEW_STEPS = 4_000_000
-"""Warp instructions in which lengths that are assumed are tried first."""
+"""First limit of warp instructions while assumed lengths are adjusted."""
 MOST_ACCESSES = 200_000
-"""Accesses of a run that are traced whole; of a larger one its first block is, or its first warp."""
+"""Most accesses of a run that is traced entirely; of larger runs, the first block or warp is."""
 
 
-def trace(given: Namespace) -> int:
-    """Simulate a launch, print what it counted and which hazards it met, and write its page.
+def trace(arguments: Namespace) -> int:
+    """Simulate a launch, print its counts and hazards, and write its page.
 
     Returns:
-        0 where no hazard was met, or kernels were listed; else 1.
+        0 if there was no hazard, or kernels were listed; else 1.
 
     Raises:
         LessonError: the file is missing or does not compile, an argument or the launch does not fit, or the
             page cannot be written.
     """
-    file: str = given.file
+    file: str = arguments.file
     path = Path(file)
     if not path.is_file():
         raise LessonError(file, 0, "there is no such file.")
-    macros = _macros(file, given.define)
+    macros = _macros(file, arguments.define)
     text = text_of(file, path)
-    if given.grid is None or given.block is None:
+    if arguments.grid is None or arguments.block is None:
         from tilewise.cli.trace_proposals import proposals
 
         try:
@@ -57,23 +57,23 @@ def trace(given: Namespace) -> int:
         except ValueError as error:
             raise _as_error(file, error) from None
         return 0
-    target = Path(given.out) if given.out else Path(f"{path.stem}.trace.html")
+    target = Path(arguments.out) if arguments.out else Path(f"{path.stem}.trace.html")
     if not target.parent.is_dir():
         raise LessonError(str(target), 0, "there is no such folder.", "Make it, or name another with --out.")
     from tilewise.cli.trace_assumed import advice, growth, lengthened
 
-    assumed = given.assumed.split(",") if given.assumed else []
-    shape = {"--grid": given.grid, "--block": given.block, "--shared": str(given.shared_bytes)}
-    first = named(file, given.arg) | shape
+    assumed = arguments.assumed.split(",") if arguments.assumed else []
+    shape = {"--grid": arguments.grid, "--block": arguments.block, "--shared": str(arguments.shared_bytes)}
+    first = named(file, arguments.arg) | shape
     values = dict(first)
-    launch_with = partial(_launch, file, _kernel(file, text, path, given.kernel, macros))
-    max_steps = given.max_steps
+    launch_with = partial(_launch, file, _kernel(file, text, path, arguments.kernel, macros))
+    max_steps = arguments.max_steps
     limit = _FEW_STEPS if assumed and max_steps is None else max_steps
     while True:
         launch = launch_with(values)
         again, run = _simulated(file, launch, limit)
         longer = lengthened(file, values, assumed, run.hazards)
-        is_cut_off = limit != max_steps and any(one.kind == "steps" for one in run.hazards)
+        is_cut_off = limit != max_steps and any(hazard.kind == "steps" for hazard in run.hazards)
         if not longer and not is_cut_off:
             break
         limit = limit if longer else max_steps
@@ -82,13 +82,15 @@ def trace(given: Namespace) -> int:
     print(run.printed, end="")
     print(run.text())
     passed = [f"{name}={value}" for name, value in values.items() if not name.startswith("--")]
-    facts = " ".join(["tilewise trace", path.name, f"--grid {given.grid} --block {given.block}", *passed])
-    drawn = _figure(run, launch)  # before other values are tried, which begins with variables as at first
-    said = growth(first, values)
+    facts = " ".join(
+        ["tilewise trace", path.name, f"--grid {arguments.grid} --block {arguments.block}", *passed]
+    )
+    figure = _figure(run, launch)  # before other values are tried, which resets the variables
+    advice_text = growth(first, values)
     if run.hazards and assumed:
-        said += advice(file, values, assumed, run.hazards, launch_with)
-    if said:
-        print(said, file=sys.stderr)  # before the hazards, which may not be the kernel's fault
+        advice_text += advice(file, values, assumed, run.hazards, launch_with)
+    if advice_text:
+        print(advice_text, file=sys.stderr)  # before the hazards, which may come from the launch
     place, _ = launch.kernel.entry.module.place(1)
     repairs = {""}
     for hazard in run.hazards:
@@ -96,7 +98,7 @@ def trace(given: Namespace) -> int:
         repairs.add(hazard.repair)
         at = f"{place}:{hazard.line}" if hazard.line or not hazard.header else hazard.header
         print(f"{at}: {hazard}{hazard.place}.{repair}", file=sys.stderr)
-    _write_page(target, run, again, drawn, facts, said)
+    _write_page(target, run, again, figure, facts, advice_text)
     return 1 if run.hazards else 0
 
 
@@ -104,7 +106,7 @@ def text_of(file: str, path: Path) -> str:
     """The text of a CUDA file.
 
     Raises:
-        LessonError: it is no text, or empty.
+        LessonError: it is not text, or empty.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -118,13 +120,13 @@ def text_of(file: str, path: Path) -> str:
 
 
 def _macros(file: str, defines: Sequence[str]) -> dict[str, str]:
-    found = {}
-    for one in defines:
-        name, _, value = one.partition("=")
+    macros = {}
+    for define in defines:
+        name, _, value = define.partition("=")
         if not name.isidentifier():
-            raise LessonError(file, 0, f'"{one}" is no macro.', "Write --define NAME=VALUE.")
-        found[name] = value
-    return found
+            raise LessonError(file, 0, f'"{define}" is no macro.', "Write --define NAME=VALUE.")
+        macros[name] = value
+    return macros
 
 
 def _kernel(file: str, text: str, path: Path, name: str | None, defines: Mapping[str, str]) -> Kernel:
@@ -137,24 +139,24 @@ def _kernel(file: str, text: str, path: Path, name: str | None, defines: Mapping
 
 
 def _launch(file: str, kernel: Kernel, values: Mapping[str, str]) -> Launch:
-    """A launch by names and texts; the kernel's variables are as the source says."""
+    """A launch from values as text, by name; resets the kernel's variables."""
     kernel.state.reset()
     grid, block = (_shape(file, what, values[f"--{what}"]) for what in ("grid", "block"))
-    given = {name: text for name, text in values.items() if not name.startswith("--")}
+    arguments = {name: text for name, text in values.items() if not name.startswith("--")}
     try:
-        return kernel.on(case_of(file, kernel, given), grid, block, int(values["--shared"]))
+        return kernel.on(case_of(file, kernel, arguments), grid, block, int(values["--shared"]))
     except (ValueError, TypeError) as error:
         raise _as_error(file, error) from None
 
 
 def _simulated(file: str, launch: Launch, max_steps: int | None) -> tuple[dict[str, Any], Run]:
-    """What a page needs to run a launch again, and its run, up to what cannot be passed over."""
+    """The page's data to run a launch again, and its run, up to the first fatal hazard."""
     from tilewise.cli.trace_page import relaunch
     from tilewise.simulator import HazardError
 
     try:
         again = relaunch(launch)
-        with contextlib.redirect_stdout(io.StringIO()):  # what it prints is printed once, of the last run
+        with contextlib.redirect_stdout(io.StringIO()):  # only the output of the last run is printed
             return again, launch.simulate(hazards="collect", max_steps=max_steps)
     except (ValueError, TypeError, RuntimeError) as error:
         raise _as_error(file, error) from None
@@ -163,13 +165,13 @@ def _simulated(file: str, launch: Launch, max_steps: int | None) -> tuple[dict[s
 
 
 def _as_cut_off(run: Run, again: Callable[[], Launch], max_steps: int | None) -> Run:
-    """The run with a note instead of the hazard that it is long, where block after block came to its end.
+    """The run, with a note instead of the hazard of too many steps if its blocks finish one after another.
 
-    Half as many instructions end in an earlier block of such a run; an endless loop keeps both in one.
+    With half the limit, such a run ends in an earlier block; an endless loop ends in the same one.
     """
     from tilewise.simulator import MAX_STEPS, HazardError
 
-    long = next((one for one in run.hazards if one.kind == "steps"), None)
+    long = next((hazard for hazard in run.hazards if hazard.kind == "steps"), None)
     if not long:
         return run
     most = MAX_STEPS if max_steps is None else max_steps
@@ -178,18 +180,18 @@ def _as_cut_off(run: Run, again: Callable[[], Launch], max_steps: int | None) ->
             half = again().simulate(hazards="collect", max_steps=max(most // 2, 1))
     except HazardError as error:
         half = error.run
-    block, other = (
-        next((one.message.partition(" is still")[0] for one in each if one.kind == "steps"), "")
-        for each in (run.hazards, half.hazards)
+    block, half_block = (
+        next((hazard.message.partition(" is still")[0] for hazard in hazards if hazard.kind == "steps"), "")
+        for hazards in (run.hazards, half.hazards)
     )
-    if block == other:
+    if block == half_block:
         return run
     note = (
         f"the run ends after {most:,} warp instructions, in {block}: the blocks before it are complete. "
         "Launch fewer blocks, or allow more with --max-steps."
     )
     return replace(
-        run, hazards=tuple(one for one in run.hazards if one is not long), notes=(*run.notes, note)
+        run, hazards=tuple(hazard for hazard in run.hazards if hazard is not long), notes=(*run.notes, note)
     )
 
 
@@ -198,9 +200,14 @@ def _as_error(file: str, error: Exception) -> LessonError:
 
 
 def _write_page(
-    target: Path, run: Any, again: dict[str, Any], drawn: tuple[Figure | None, str], facts: str, said: str
+    target: Path,
+    run: Any,
+    again: dict[str, Any],
+    figure: tuple[Figure | None, str],
+    facts: str,
+    advice_text: str,
 ) -> None:
-    """Write the page; a machine that cannot build its scripts is told so and goes on."""
+    """Write the page; if its scripts cannot be built, only print why."""
     from tilewise.cli.trace_page import page
     from tilewise.site.frontend import FrontendError, build_assets
 
@@ -210,17 +217,17 @@ def _write_page(
         print(f"the page was not written: {error}", file=sys.stderr)
         return
     try:
-        target.write_text(page(run, again, *drawn, facts, said, assets), encoding="utf-8")
+        target.write_text(page(run, again, *figure, facts, advice_text, assets), encoding="utf-8")
     except OSError as error:
         raise LessonError(str(target), 0, f"the page cannot be written: {error.strerror}.") from None
     print(f"wrote {target} ({target.stat().st_size / 1e6:.1f} MB): open it in a browser")
 
 
 def _figure(run: Any, launch: Launch) -> tuple[Figure | None, str]:
-    """The stepped figure of as much of the run as one figure holds, and a sentence on what it leaves out."""
+    """The stepped figure of as much of the run as fits in one, and a sentence on what it omits."""
     from tilewise.figures import stepped
 
-    said = ""
+    reason = ""
     for traced, note in _narrower(run):
         try:
             again = launch.simulate(hazards="collect", trace=traced)
@@ -238,14 +245,14 @@ def _figure(run: Any, launch: Launch) -> tuple[Figure | None, str]:
                 ),
             )
         except ValueError as error:
-            said = str(error)
+            reason = str(error)
             continue
         return figure, note
-    return None, f"No figure was made: {said}"
+    return None, f"No figure was made: {reason}"
 
 
 def _narrower(run: Any) -> Iterator[tuple[Trace, str]]:
-    """What to trace: everything, and then less and less."""
+    """What to trace, from everything to less and less."""
     from tilewise.simulator import Trace
 
     counts = run.counts
@@ -267,7 +274,7 @@ def _narrower(run: Any) -> Iterator[tuple[Trace, str]]:
 
 
 def cache_root() -> Path:
-    """Where built styles and scripts are kept: in a checkout of tilewise itself, else at home."""
+    """The folder for built styles and scripts: a checkout of tilewise itself, else the home folder."""
     checkout = Path(tilewise.__file__).resolve().parents[2]
     return checkout if (checkout / "mkdocs.yml").is_file() else Path.home()
 

@@ -30,49 +30,49 @@ TYPES = {
 """Element types as arguments spell them, and as NumPy does."""
 
 FILLS = ("random", "arange", "letters", "zeros", "ones", "out")
-"""What an array holds at first, where it is no range such as ``0..16``; ``out`` is poisoned, so that elements
-that nobody writes show."""
+"""Initial contents of arrays, besides ranges such as ``0..16``; ``out`` is poisoned, which reveals elements
+that are never written."""
 
 MOST_BYTES = 1 << 30
 
 _ARRAY = re.compile(r"(?:(?P<fill>[a-z]+|\d+\.\.\d+)[:\s]\s*)?(?P<type>[a-z]+\d*)\[(?P<shape>[\d\s,x]*)\]")
 _INNER = re.compile(r"(?P<array>.*\])\s*\+\s*(?P<first>\d+)")
-"""A pointer to another element than the first: ``f32[1030]+3``."""
+"""A pointer that is not to the first element: ``f32[1030]+3``."""
 _HOW = "Write 5, 0.5, true, f32[1024], zeros:f32[32,32], out:i32[8], f32[1030]+3 or file.npy."
 
 
 def named(file: str, texts: Sequence[str]) -> dict[str, str]:
-    """Arguments of a command line by name.
+    """Command-line arguments by name.
 
     Raises:
-        LessonError: one is no ``NAME=VALUE``, or a name is given twice.
+        LessonError: one is not ``NAME=VALUE``, or a name is given twice.
     """
-    given: dict[str, str] = {}
+    arguments: dict[str, str] = {}
     for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not name:
             raise LessonError(file, 0, f'"{text}" is no argument.', "Write NAME=VALUE, as in x=f32[1024].")
-        if name in given:
+        if name in arguments:
             raise LessonError(file, 0, f"{name} is given twice.", "Give each parameter once.")
-        given[name] = value
-    return given
+        arguments[name] = value
+    return arguments
 
 
-def case_of(file: str, kernel: Kernel, given: Mapping[str, str]) -> Case:
-    """Return the inputs that a command line gives a kernel; variables of its source are set.
+def case_of(file: str, kernel: Kernel, arguments: Mapping[str, str]) -> Case:
+    """Return a kernel's inputs from the command line; variables of its source are set.
 
     Raises:
         LessonError: an argument is missing, unknown, or cannot be read.
         KernelError: a variable's value does not fit it.
     """
     wanted = [parameter.name for parameter in kernel.parameters]
-    kept = [name for name in given if name not in wanted and name in kernel.variables]
-    if unknown := [name for name in given if name not in (*wanted, *kept)]:
+    variables = [name for name in arguments if name not in wanted and name in kernel.variables]
+    if unknown := [name for name in arguments if name not in (*wanted, *variables)]:
         near = difflib.get_close_matches(unknown[0], [*wanted, *kernel.variables], 1)
         meant = f" Did you mean {near[0]}?" if near else ""
         takes = f"It takes {', '.join(wanted)}." if wanted else "It takes nothing."
         raise LessonError(file, 0, f"{kernel.name} has no parameter {unknown[0]}.", takes + meant)
-    if missing := [parameter for parameter in kernel.parameters if parameter.name not in given]:
+    if missing := [parameter for parameter in kernel.parameters if parameter.name not in arguments]:
         example = "f32[1024]" if missing[0].is_pointer else "1000"
         raise LessonError(
             file,
@@ -80,38 +80,42 @@ def case_of(file: str, kernel: Kernel, given: Mapping[str, str]) -> Case:
             f"{kernel.name} takes {', '.join(wanted)}; there is no {missing[0].name}.",
             f"Add --arg {missing[0].name}={example}.",
         )
-    held = Case(MappingProxyType({name: value_of(file, name, given[name]) for name in kept})).make()
-    for name, made in held.items():
-        kernel.variables.simulated[name] = made
+    contents = Case(
+        MappingProxyType({name: value_of(file, name, arguments[name]) for name in variables})
+    ).make()
+    for name, array in contents.items():
+        kernel.variables.simulated[name] = array
     values: dict[str, Any] = {}
-    for one in kernel.parameters:
-        inner = _INNER.fullmatch(given[one.name]) if one.is_pointer else None
-        argument = _by_value(one, value_of(file, one.name, inner["array"] if inner else given[one.name]))
+    for parameter in kernel.parameters:
+        inner = _INNER.fullmatch(arguments[parameter.name]) if parameter.is_pointer else None
+        argument = _by_value(
+            parameter, value_of(file, parameter.name, inner["array"] if inner else arguments[parameter.name])
+        )
         if inner:
             if int(inner["first"]) >= argument.size:
                 repair = "Begin at an element that the array has."
-                raise LessonError(file, 0, f"{one.name}: {inner[0]} begins behind its array.", repair)
-            whole = f"array of {one.name}"
+                raise LessonError(file, 0, f"{parameter.name}: {inner[0]} begins behind its array.", repair)
+            whole = f"array of {parameter.name}"
             values[whole], argument = argument, InnerPointer(whole, int(inner["first"]))
-        values[one.name] = argument
+        values[parameter.name] = argument
     return Case(MappingProxyType(values))
 
 
-def _by_value(one: Parameter, value: Any) -> Any:
-    """An argument; for a structure or a vector that a kernel takes by value, the bytes of an array."""
-    if one.is_pointer or (one.dtype is not None and one.width == 1):
+def _by_value(parameter: Parameter, value: Any) -> Any:
+    """An argument; for a struct or a vector by value, the bytes of an array."""
+    if parameter.is_pointer or (parameter.dtype is not None and parameter.width == 1):
         return value
-    array = Case(MappingProxyType({one.name: value})).make()[one.name]
+    array = Case(MappingProxyType({parameter.name: value})).make()[parameter.name]
     if not isinstance(array, np.ndarray):
         return value
     return np.frombuffer(array.tobytes(), dtype=[("bytes", "u1", (array.nbytes,))])
 
 
 def value_of(file: str, name: str, text: str) -> Recipe | np.ndarray[Any, Any] | int | float | None:
-    """Return what one argument says: a number, how to make an array, or None for ``null``.
+    """Parse an argument: a number, a recipe for an array, or None for ``null``.
 
     Raises:
-        LessonError: it is neither, or the array is of an unknown type, empty, or larger than a gigabyte.
+        LessonError: it is neither, or the array has an unknown type, is empty, or larger than a gigabyte.
     """
     if match := _ARRAY.fullmatch(text):
         return _array(file, name, match)
@@ -121,7 +125,7 @@ def value_of(file: str, name: str, text: str) -> Recipe | np.ndarray[Any, Any] |
         return None
     if text.lower() in ("true", "false"):
         return int(text.lower() == "true")
-    for read in (lambda one: int(one, 0), float):
+    for read in (lambda number: int(number, 0), float):
         try:
             return read(text)
         except ValueError:

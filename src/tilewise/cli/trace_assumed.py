@@ -1,7 +1,7 @@
-"""What is assumed of a proposed launch: arrays become long enough, and hazards are tried with other values.
+"""Adjusts the assumed values of a proposed launch: longer arrays, and other values that avoid hazards.
 
-In: a launch that met a hazard, as text, and the names of what its file does not say. Out: longer arrays, and
-a few sentences: what became longer, and with which other values there is no hazard.
+In: a launch with a hazard, as text, and the names of the values that its file does not state. Out: longer
+arrays, and a few sentences: what became longer, and which other values avoid the hazard.
 """
 
 from __future__ import annotations
@@ -27,36 +27,36 @@ _ARRAY = re.compile(
 _PAST = re.compile(r" (?P<name>\w+)\[(?P<index>\d+)\](?: on)?; (?P=name) has \d+ element")
 _OPTIONS = ("grid", "block", "shared")
 _TIMES = 8
-"""How many times as long an array becomes that a run reaches past."""
+"""Growth factor of an array that a run accesses beyond its end."""
 VALUES = ".values"
-"""What follows an array's name where its length is known, and not what it holds."""
+"""Suffix of an array's name if its length is known, but not its values."""
 _WHOLE = re.compile(r"(?P<value>\d+)(?P<rest>(?:,\d+)*)")
 
 
 def lengthened(
-    file: str, given: Mapping[str, str], assumed: Sequence[str], hazards: Sequence[Hazard]
+    file: str, values: Mapping[str, str], assumed: Sequence[str], hazards: Sequence[Hazard]
 ) -> dict[str, str]:
-    """Longer arrays for those that a run reached past the end of and whose lengths are assumed.
+    """Longer arrays of assumed length, for those that a run accessed beyond their end.
 
-    Such an access is no fault of the kernel's as far as the file says.
+    As far as the file says, such an access is no fault of the kernel.
 
     Args:
         file: the file as the reader named it.
-        given: the launch as a command has it, by name.
-        assumed: names among these.
-        hazards: what the run met.
+        values: the launch as in a command, by name.
+        assumed: the names of assumed values.
+        hazards: the run's hazards.
 
     Raises:
-        LessonError: an array would have to be longer than is simulated.
+        LessonError: an array would be too long to simulate.
     """
-    found = {}
-    shared = int(given["--shared"])
-    if "shared" in assumed and any("more dynamic shared memory" in one.repair for one in hazards):
+    longer = {}
+    shared = int(values["--shared"])
+    if "shared" in assumed and any("more dynamic shared memory" in hazard.repair for hazard in hazards):
         more = str(min(max(4 * shared, 1024), _MOST_SHARED))
-        found = {"--shared": more} if shared < _MOST_SHARED else {}
+        longer = {"--shared": more} if shared < _MOST_SHARED else {}
     for hazard in hazards:
         past = _PAST.search(hazard.message) if hazard.kind == "out of bounds" else None
-        array = _ARRAY.fullmatch(given.get(past["name"], "")) if past and past["name"] in assumed else None
+        array = _ARRAY.fullmatch(values.get(past["name"], "")) if past and past["name"] in assumed else None
         if past and array:
             needed = int(array["offset"] or 0) + int(past["index"]) + 1
             count = min(max(_TIMES * int(array["count"]), needed), _MOST_ELEMENTS)
@@ -67,15 +67,15 @@ def lengthened(
                 )
                 repair = f"Launch with smaller values, or take {name} out of --assumed if that is a fault."
                 raise LessonError(file, 0, message, repair)
-            found[past["name"]] = _written(array, count)
-    return found
+            longer[past["name"]] = _written(array, count)
+    return longer
 
 
 def growth(first: Mapping[str, str], last: Mapping[str, str]) -> str:
-    """What ``lengthened`` changed in a launch, in a sentence for each array."""
+    """The changes of ``lengthened`` to a launch, one sentence per array."""
     sentences = []
     for name, text in first.items():
-        before, after = (_ARRAY.fullmatch(one) for one in (text, last[name]))
+        before, after = (_ARRAY.fullmatch(value) for value in (text, last[name]))
         if before and after and text != last[name]:
             sentences.append(
                 f"The length of {name} is assumed, and the kernel uses more than "
@@ -91,43 +91,45 @@ def growth(first: Mapping[str, str], last: Mapping[str, str]) -> str:
 
 def advice(
     file: str,
-    given: Mapping[str, str],
+    values: Mapping[str, str],
     assumed: Sequence[str],
     hazards: Sequence[Hazard],
     launch: Callable[[Mapping[str, str]], Launch],
 ) -> str:
-    """What was assumed, and what of it can be changed so that no hazard is met.
+    """What was assumed, and which changes of it avoid the hazard.
 
-    Empty where only arrays of floating-point numbers were: they are long enough, and a kernel rarely goes by
-    what they hold.
+    Empty if only floating-point arrays were assumed: they are long enough, and kernels rarely depend on their
+    values.
 
     Args:
         file: the file as the reader named it.
-        given: the launch as a command has it, by name: ``--grid``, ``--block``, ``--shared`` and arguments.
-        assumed: ``grid``, ``block``, ``shared`` and arguments; ``x.values`` where only what ``x`` holds is.
-        hazards: what the launch met.
-        launch: makes such a launch.
+        values: the launch as in a command, by name: ``--grid``, ``--block``, ``--shared`` and arguments.
+        assumed: ``grid``, ``block``, ``shared`` and arguments; ``x.values`` if only the values of ``x`` are.
+        hazards: the launch's hazards.
+        launch: creates such a launch.
     """
-    names = {one: f"--{one}" if one in _OPTIONS else one.removesuffix(VALUES) for one in assumed}
-    names = {one: name for one, name in names.items() if name in given and not _is_floats(given[name])}
+    names = {label: f"--{label}" if label in _OPTIONS else label.removesuffix(VALUES) for label in assumed}
+    names = {label: name for label, name in names.items() if name in values and not _is_floats(values[name])}
     if not names:
         return ""
-    others = {name: [*_others(given[name])] for name in names.values()}
-    if any(one.kind == "race" for one in hazards):  # two threads that write the same value are no race
-        others = {name: found for name, found in others.items() if not _ARRAY.fullmatch(given[name])}
-    alone = [[{name: one} for one in found] for name, found in others.items()]
-    clean = [one for one in (_first_clean(given, each, launch) for each in alone) if one]
-    changed = ", ".join(name.removeprefix("--") for name, found in others.items() if found)
-    helps = "; or with ".join(" ".join(_option(*change) for change in one.items()) for one in clean)
+    others = {name: [*_others(values[name])] for name in names.values()}
+    if any(hazard.kind == "race" for hazard in hazards):  # two threads that write the same value are no race
+        others = {name: texts for name, texts in others.items() if not _ARRAY.fullmatch(values[name])}
+    changes = [[{name: text} for text in texts] for name, texts in others.items()]
+    clean = [change for change in (_first_clean(values, each, launch) for each in changes) if change]
+    changed = ", ".join(name.removeprefix("--") for name, texts in others.items() if texts)
+    helps = "; or with ".join(" ".join(_option(*item) for item in change.items()) for change in clean)
     if helps:
         tried = f"There is no hazard with {helps}. "
     elif changed:
         tried = f"Others were tried for {changed}, and none ran clean in {_MOST_STEPS:,} warp instructions. "
     else:
         tried = "No others were tried. "
-    said = ", ".join(f"the values of {name}" if one.endswith(VALUES) else one for one, name in names.items())
+    missing = ", ".join(
+        f"the values of {name}" if label.endswith(VALUES) else label for label, name in names.items()
+    )
     return (
-        f"{file} does not say {said}, so this launch assumes them: what follows may be the "
+        f"{file} does not say {missing}, so this launch assumes them: what follows may be the "
         f"launch's fault, not the kernel's. {tried}"
         "Give the program's own values, and take their names out of --assumed."
     )
@@ -139,7 +141,7 @@ def _is_floats(text: str) -> bool:
 
 
 def _others(text: str) -> Iterator[str]:
-    """Other values than the one that a text says."""
+    """Alternatives to the value in a text."""
     if (array := _ARRAY.fullmatch(text)) and int(array["count"]) <= _MOST_ELEMENTS:
         yield f"zeros:{_written(array, int(array['count'])).removeprefix(array['fill'] or '')}"
     elif whole := _WHOLE.fullmatch(text):
@@ -149,18 +151,20 @@ def _others(text: str) -> Iterator[str]:
 
 
 def _written(array: re.Match[str], count: int) -> str:
-    """An array of another length."""
+    """An array's text with another length."""
     return f"{array['fill'] or ''}{array['type']}[{count}]{array['first'] or ''}"
 
 
 def _first_clean(
-    given: Mapping[str, str], changes: Sequence[dict[str, str]], launch: Callable[[Mapping[str, str]], Launch]
+    values: Mapping[str, str],
+    changes: Sequence[dict[str, str]],
+    launch: Callable[[Mapping[str, str]], Launch],
 ) -> dict[str, str]:
-    """The first of some changes with which a launch meets no hazard; empty where there is none."""
+    """The first of the changes with which the launch has no hazard; empty if there is none."""
     for change in changes:
         with contextlib.suppress(LessonError, ValueError, TypeError, RuntimeError):
             with contextlib.redirect_stdout(io.StringIO()):
-                run = launch({**given, **change}).simulate(hazards="collect", max_steps=_MOST_STEPS)
+                run = launch({**values, **change}).simulate(hazards="collect", max_steps=_MOST_STEPS)
             if not run.hazards:
                 return change
     return {}

@@ -1,7 +1,7 @@
 """The page that ``tilewise trace`` writes: one file with hazards, the stepped figure and the counts by line.
 
-In: a run, its launch and its figure. Out: HTML that holds its own styles, scripts and data, opens from a
-folder and asks no server for anything. ``site/web/play/trace.js`` lets the launch be changed and run again.
+In: a run, its launch and its figure. Out: HTML with its own styles, scripts and data, which opens from a
+folder and needs no server. ``site/web/play/trace.js`` lets the reader change the launch and run it again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tilewise.kernel.launch import Launch
 
 MOST_HELD = 1 << 20
-"""Bytes of the launch's arrays that the page holds; of larger ones it draws other random numbers."""
+"""Most bytes of the launch's arrays in the page; for the rest, it draws new random numbers."""
 
 _STYLE = """
 body { margin: 0; background: var(--tw-paper); color: var(--tw-ink); font: 16px/1.5 var(--tw-sans); }
@@ -47,24 +47,24 @@ paint();
 
 
 def page(
-    run: Any, again: dict[str, Any], figure: Figure | None, note: str, facts: str, said: str, assets: Path
+    run: Any, again: dict[str, Any], figure: Figure | None, note: str, facts: str, advice: str, assets: Path
 ) -> str:
     """Return the whole page.
 
     Args:
         run: the run whose counts are shown.
-        again: what ``relaunch`` made of the launch.
-        figure: the stepped figure; None where there is nothing to step through, which ``note`` then explains.
-        note: what the figure leaves out.
+        again: the launch as ``relaunch`` returned it.
+        figure: the stepped figure; None if there is nothing to step through, which ``note`` then explains.
+        note: what the figure omits.
         facts: the command's arguments in a line.
-        said: which values were assumed, and with which others there is no hazard; empty where none was.
+        advice: which values were assumed, and which others avoid the hazard; empty if none were.
         assets: the folder with the built styles and scripts.
     """
     if figure is None:
-        drawn = ""
+        figure_html = ""
     else:
         data = figure.json_bytes().decode().replace("<", "\\u003c")
-        drawn = (
+        figure_html = (
             f"{figure.html('#tw-data', 'steps')}\n"
             f'<script type="application/json" id="tw-data">{data}</script>\n'
         )
@@ -75,8 +75,8 @@ def page(
         f"<style>{styles(assets)}{_STYLE}</style>\n</head>\n"
         f'<body data-md-color-scheme="default">\n<script>{SCHEME}</script>\n<main class="tw-trace">\n'
         f'<h1>{escape(run.title)}</h1>\n<p class="tw-facts">{escape(facts)}</p>\n'
-        f"{_advice(said)}{_hazards(run)}\n<h2>Step by step</h2>\n"
-        f"{f'<p>{escape(note)}</p>' if note else ''}\n{drawn}\n"
+        f"{_assumed(advice)}{_hazards(run)}\n<h2>Step by step</h2>\n"
+        f"{f'<p>{escape(note)}</p>' if note else ''}\n{figure_html}\n"
         f"<h2>Counts by line</h2>\n<div class='md-typeset'>{run.as_output().html()}</div>\n"
         "<p>Counted by the simulator at the level of PTX: requests of warps, 32-byte sectors, passes over "
         "the banks of shared memory. No caches and no time.</p>\n"
@@ -84,16 +84,16 @@ def page(
     )
 
 
-def _advice(said: str) -> str:
-    """What of the launch was assumed; the arguments that it names are code."""
-    if not said:
+def _assumed(advice: str) -> str:
+    """The advice on assumed values, with arguments as code."""
+    if not advice:
         return ""
-    text = re.sub(r"--(?:arg|grid|block|shared) [^\s;]*[^\s;.]", r"<code>\g<0></code>", escape(said))
+    text = re.sub(r"--(?:arg|grid|block|shared) [^\s;]*[^\s;.]", r"<code>\g<0></code>", escape(advice))
     return f'<p class="tw-assumed"><strong>Assumed values.</strong> {text}</p>\n'
 
 
 def _panel(again: dict[str, Any], assets: Path) -> str:
-    """The launch with fields, and all that it takes to run it again."""
+    """The launch with input fields, and the scripts and data to run it again."""
     data = json.dumps(again).replace("<", "\\u003c")
     return (
         "<h2>Run it again</h2>\n"
@@ -111,7 +111,7 @@ def styles(assets: Path) -> str:
 
 
 def simulator(assets: Path) -> str:
-    """The simulator as a page holds it that is one file: ``site/web/play/held.js`` takes it from there."""
+    """The simulator embedded in a page, for ``site/web/play/held.js``."""
     wasm = base64.b64encode(gzip.compress((assets / "machine.wasm").read_bytes(), mtime=0)).decode()
     return (
         f'<script type="text/plain" id="tw-wasm">{wasm}</script>\n'
@@ -120,60 +120,63 @@ def simulator(assets: Path) -> str:
 
 
 def relaunch(launch: Launch) -> dict[str, Any]:
-    """A launch before it runs, as ``kernel/pasted.py`` offers a kernel: its values in the page's fields.
+    """A launch in the format of ``kernel/pasted.py``, with its values in the page's fields.
 
     Raises:
         LessonError: the kernel does not compile.
     """
     from tilewise.kernel.pasted import offered
 
-    made = offered(launch.kernel)
-    offer, proposal = made["offer"], made["proposal"]
+    pasted = offered(launch.kernel)
+    offer, proposal = pasted["offer"], pasted["proposal"]
     fields = proposal["fields"]
     for axis, blocks, threads in zip("xyz", launch.grid, launch.block, strict=True):
         fields |= {f"grid.{axis}": str(blocks), f"block.{axis}": str(threads)}
     fields["shared.bytes"] = str(launch.shared_bytes)
     values = launch.case.make()
     left, fills = MOST_HELD, {}
-    for one in offer["arguments"]:
-        name = one["name"]
+    for argument in offer["arguments"]:
+        name = argument["name"]
         value = values[name]
         if isinstance(value, InnerPointer):
             first, value = value.first, values[value.source]
-            one["before"] = first * value.dtype.itemsize
+            argument["before"] = first * value.dtype.itemsize
         if value is None:
             fills[name] = ["null", ""]
-        elif "shape" not in one:
+        elif "shape" not in argument:
             fields[name] = str(np.asarray(value).item())
         else:
             if f"{name}.length" in fields:
                 fields[f"{name}.length"] = str(np.size(value))
             left -= np.asarray(value).nbytes
             if left >= 0:
-                one.update(_given(np.ascontiguousarray(value).tobytes()))
-    state = {one["name"]: launch.kernel.state.get(one["name"]) for one in filter(None, offer["variables"])}
+                argument.update(_contents(np.ascontiguousarray(value).tobytes()))
+    state = launch.kernel.state
     offer["variables"] = [
-        None if one is None or (data := state[one["name"]]) is None else {**one, **_given(data.tobytes())}
-        for one in offer["variables"]
+        None
+        if entry is None or (data := state.get(entry["name"])) is None
+        else entry | _contents(data.tobytes())
+        for entry in offer["variables"]
     ]
-    kept = {one["name"] for one in (*offer["arguments"], *filter(None, offer["variables"]))}
-    given = {one["name"] for one in (*offer["arguments"], *filter(None, offer["variables"])) if "data" in one}
+    entries = (*offer["arguments"], *filter(None, offer["variables"]))
+    names = {entry["name"] for entry in entries}
+    with_data = {entry["name"] for entry in entries if "data" in entry}
     proposal["arguments"] = [
-        one | ({"begins": "as given"} if one["name"] in given else {})
-        for one in proposal["arguments"]
-        if one["name"] in kept
+        argument | ({"begins": "as given"} if argument["name"] in with_data else {})
+        for argument in proposal["arguments"]
+        if argument["name"] in names
     ]
     offer["collect"] = True
-    return {**made, "fills": fills}
+    return {**pasted, "fills": fills}
 
 
-def _given(raw: bytes) -> dict[str, Any]:
-    """How an array begins that the page holds."""
+def _contents(raw: bytes) -> dict[str, Any]:
+    """An array's initial contents, embedded in the page."""
     return {"fill": {"kind": "given"}, "data": base64.b64encode(raw).decode()}
 
 
 def held(assets: Path, name: str) -> str:
-    """A script as it may stand in HTML."""
+    """A script's text, escaped for HTML."""
     text = (assets / name).read_text(encoding="utf-8")
     return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
@@ -189,14 +192,14 @@ def _scripts(assets: Path) -> str:
 
 
 def stepping(assets: Path) -> str:
-    """The scripts of stepped figures, without Plotly: a page that lacks it shows every launch flat."""
+    """The scripts of stepped figures, without Plotly: without it, a page shows every launch flat."""
     return "\n".join(f"<script>{held(assets, name)}</script>" for name in ("stepped.js", "figures.js"))
 
 
 def _hazards(run: Any) -> str:
     if not run.hazards:
         return "<h2>Hazards</h2>\n<p>None was met.</p>"
-    found = []
+    boxes = []
     for hazard in run.hazards:
         times = f", {hazard.count:,} times" if hazard.count > 1 else ""
         near = "near " if hazard.is_near else ""
@@ -204,8 +207,8 @@ def _hazards(run: Any) -> str:
         at = f"{near}line {hazard.line}{times}: <code>{code}</code>" if hazard.line else ""
         if hazard.header:
             at += f"<br>{escape(hazard.header)}: <code>{escape(hazard.header_line.strip())}</code>"
-        found.append(
+        boxes.append(
             f'<div class="tw-found"><strong>{escape(hazard.kind)}.</strong> {with_code(hazard.message)}<br>'
             f"{at}<br>{escape(hazard.repair)}</div>"
         )
-    return "<h2>Hazards</h2>\n" + "\n".join(found)
+    return "<h2>Hazards</h2>\n" + "\n".join(boxes)

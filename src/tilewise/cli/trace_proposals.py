@@ -1,7 +1,6 @@
-"""What ``tilewise trace`` says of a file when no launch is given: its kernels, and a command for each.
+"""What ``tilewise trace`` prints without a launch: the file's kernels, with a command for each.
 
-In: a file's text. Out: lines. The sizes are small ones that fit each other, for a first run; they are the
-reader's to change.
+In: a file's text. Out: lines. The sizes are small and consistent, for a first run; readers can edit them.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from tilewise.kernel.kernel import Kernel
 
 _MOST_LAUNCHED = 4
-"""Of a template's launches, those that are compiled for a listing; the others are named."""
+"""Most launches of a template that are compiled for a listing; the others are only named."""
 _SPELLED = {np.dtype(name): short for short, name in TYPES.items()}
 
 
@@ -43,7 +42,7 @@ def proposals(file: str, path: Path, text: str, defines: Mapping[str, Any]) -> I
 
     Args:
         file: the file as the reader named it.
-        path: it.
+        path: the file's path.
         text: its text.
         defines: values for macros.
 
@@ -54,11 +53,11 @@ def proposals(file: str, path: Path, text: str, defines: Mapping[str, Any]) -> I
     from tilewise.simulator import device_part
 
     folder = path.resolve().parent
-    made_of = partial(Kernel, folder=folder, origin=(file, 1))
+    kernel_of = partial(Kernel, folder=folder, origin=(file, 1))
     lines = "".join(f"#define {name} {value}\n" for name, value in defines.items())
     part = device_part(text, None, prelude=lines, folder=folder, origin=(file, 1))
     shown = {template: launched[:_MOST_LAUNCHED] for template, launched in part.templates.items()}
-    names = [*part.kernels, *(one for launched in shown.values() for one in launched)]
+    names = [*part.kernels, *(name for launched in shown.values() for name in launched)]
     if not names and not part.templates:
         raise LessonError(file, 0, "the file has no kernel.", "Give one with a __global__ function.")
     total = len(part.kernels) + sum(map(len, part.templates.values()))
@@ -69,16 +68,16 @@ def proposals(file: str, path: Path, text: str, defines: Mapping[str, Any]) -> I
     sites = launch_sites(lines + part.whole)
     for name in names:
         try:
-            made = part.kernels.get(name)
-            function = made.function if made else made_of(text, name, defines).function
+            whole = part.kernels.get(name)
+            function = whole.function if whole else kernel_of(text, name, defines).function
         except (LessonError, ValueError) as error:
             yield f"\n  {name}: {error}"
             continue
-        taken = ", ".join(f"{one.ctype} {one.name}" for one in function.parameters)
+        taken = ", ".join(f"{parameter.ctype} {parameter.name}" for parameter in function.parameters)
         if inner := inner_pointer(function, part.whole):
             yield f"\n  {name}({taken})\n  No command: {inner}"
             continue
-        bytes_of = _structs(function, empty, part.whole, partial(made_of, text, name, defines))
+        bytes_of = _structs(function, empty, part.whole, partial(kernel_of, text, name, defines))
         launch = proposal(function, part.whole, empty, sites=sites, bytes_of=bytes_of)
         named = ["--kernel", function.name] if several or "<" in function.name else []
         yield f"\n  {name}({taken})"
@@ -90,12 +89,12 @@ def proposals(file: str, path: Path, text: str, defines: Mapping[str, Any]) -> I
             yield f"\n  {template} is a template: name its arguments, as in --kernel '{template}<32>'."
     if part.left_out:
         yield "\nLeft out, and needed by none of these:"
-    for one in part.left_out:
-        yield f"  {f'line {one.line}: ' if one.line else ''}{one.what}: {one.reason}"
+    for omitted in part.left_out:
+        yield f"  {f'line {omitted.line}: ' if omitted.line else ''}{omitted.what}: {omitted.reason}"
 
 
 def _command(file: str, named: list[str], defines: Mapping[str, Any], launch: Proposal) -> Iterator[str]:
-    """The words of a command that makes a launch."""
+    """The words of a command for a launch."""
     yield from ("tilewise", "trace", file, *named)
     for name, value in defines.items():
         yield from ("--define", f"{name}={value}")
@@ -111,31 +110,33 @@ def _command(file: str, named: list[str], defines: Mapping[str, Any], launch: Pr
         yield from ("--assumed", ",".join(launch.assumed))
 
 
-def _written(one: ProposedArray | ProposedNumber) -> str:
-    """An argument as the command takes it."""
-    if isinstance(one, ProposedNumber):
-        kind = one.dtype.kind
+def _written(argument: ProposedArray | ProposedNumber) -> str:
+    """An argument in the command's syntax."""
+    if isinstance(argument, ProposedNumber):
+        kind = argument.dtype.kind
         return (
-            repr(float(one.value))
+            repr(float(argument.value))
             if kind == "f"
-            else str(bool(one.value)).lower()
+            else str(bool(argument.value)).lower()
             if kind == "b"
-            else str(one.value)
+            else str(argument.value)
         )
-    extents = ",".join(map(str, one.shape))
-    letters = "letters" * bool(re.match(r"(const )?char\b", one.ctype))
-    fill = "zeros" if one.is_struct else one.fill or letters
-    first = f"+{one.first}" if one.first else ""
-    return f"{fill}{':' * bool(fill)}{_SPELLED.get(one.dtype, 'u8')}[{extents}]{first}"
+    extents = ",".join(map(str, argument.shape))
+    letters = "letters" * bool(re.match(r"(const )?char\b", argument.ctype))
+    fill = "zeros" if argument.is_struct else argument.fill or letters
+    first = f"+{argument.first}" if argument.first else ""
+    return f"{fill}{':' * bool(fill)}{_SPELLED.get(argument.dtype, 'u8')}[{extents}]{first}"
 
 
 def _structs(
     function: GlobalFunction, variables: Sequence[DeviceVariable], text: str, kernel: Callable[[], Kernel]
 ) -> dict[str, int]:
-    """The sizes of the structs that a kernel takes or finds in variables; only a compiler knows them."""
-    is_known = all(one.is_pointer or one.dtype is not None for one in function.parameters)
-    if is_known and all(one.dtype is not None for one in variables):
+    """The sizes of structs in a kernel's parameters and variables; only a compiler knows them."""
+    is_known = all(parameter.is_pointer or parameter.dtype is not None for parameter in function.parameters)
+    if is_known and all(parameter.dtype is not None for parameter in variables):
         return {}
-    made = kernel()
-    taken = zip(made.parameters, made.entry.parameters, strict=True)
-    return {one.name: own.size_bytes for one, own in taken} | struct_bytes(made, variables, text)
+    compiled = kernel()
+    taken = zip(compiled.parameters, compiled.entry.parameters, strict=True)
+    return {parameter.name: own.size_bytes for parameter, own in taken} | struct_bytes(
+        compiled, variables, text
+    )

@@ -1,9 +1,9 @@
 """The course's kernels as functions on arrays, ``tilewise.kernels.softmax(x)``, and as kernels to import.
 
-In: arrays of NumPy, CuPy or PyTorch for a function; a name for a kernel. Out: arrays of the same sort, or the
-``Kernel`` whose text is in a lesson, read from the ``.cu`` file of that name beside this module. The files
-are written by ``python -m tilewise.kernels`` and compared with the lessons by a test; no lesson is needed to
-use them. Functions are in ``calls``; each is loaded when it is first used.
+In: arrays of NumPy, CuPy or PyTorch for a function; a name for a kernel. Out: arrays of the same library, or
+the ``Kernel`` of a lesson, read from the ``.cu`` file of that name next to this module.
+``python -m tilewise.kernels`` writes these files and a test compares them with the lessons; they don't need
+the lessons. Functions are in ``calls``; each is loaded when it is first used.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tilewise.kernels.calls.transposes import transpose
 
 FOLDER = Path(__file__).resolve().parent
-"""Where the ``.cu`` files are."""
+"""The folder of the ``.cu`` files."""
 
 _FUNCTIONS = {
     "scaled_dot_product_attention": ("tilewise.kernels.calls.autograd", "scaled_dot_product_attention"),
@@ -42,7 +42,7 @@ _FUNCTIONS = {
     "sum": ("tilewise.kernels.calls.sums", "sum_of"),
     "transpose": ("tilewise.kernels.calls.transposes", "transpose"),
 }
-"""The functions on arrays: module and name there."""
+"""By function on arrays: its module and its name there."""
 
 __all__ = [
     "PUBLISHED",
@@ -70,11 +70,11 @@ __all__ = [
 
 
 def source(name: str) -> str:
-    """The CUDA C of a published kernel, complete in itself: its settings stand at the top.
+    """The CUDA C of a published kernel, complete, with its settings at the top.
 
     Args:
-        name: one of ``PUBLISHED``, or ``general/softmax`` and the like: what functions launch where no
-            kernel of a lesson takes an array.
+        name: one of ``PUBLISHED``, or ``general/softmax`` and the like: the kernels that functions launch
+            if no lesson's kernel takes an array.
 
     Raises:
         KeyError: there is no kernel of that name.
@@ -83,7 +83,7 @@ def source(name: str) -> str:
     if name.startswith("general/") and name not in general:
         raise KeyError(f'no kernel "{name}". {nearest(name, general)}')
     if name not in general:
-        _known(name)
+        _entry(name)
     return (FOLDER / f"{name}.cu").read_text(encoding="utf-8")
 
 
@@ -96,39 +96,39 @@ def kernel(name: str, **defines: float | str) -> Kernel:
 
     Raises:
         KeyError: no kernel of that name is published.
-        KernelError: a value is none that a ``#define`` line can hold.
+        KernelError: a ``#define`` line cannot hold a value.
     """
-    entry = _known(name)
+    entry = _entry(name)
     text = source(name)
     if "__half" in defines.values() and "<cuda_fp16.h>" not in text:
         text = "#include <cuda_fp16.h>\n" + text
-    made = Kernel(text, entry.entry, {**entry.defines, **defines}, entry.options)
-    made.origin = (str(FOLDER / f"{name}.cu"), 1)
-    return made
+    published_kernel = Kernel(text, entry.entry, {**entry.defines, **defines}, entry.options)
+    published_kernel.origin = (str(FOLDER / f"{name}.cu"), 1)
+    return published_kernel
 
 
 def case_of(name: str, **sizes: int) -> Case:
-    """Inputs and the launch of a published kernel at a size, as ``case`` makes them.
+    """Inputs and launch of a published kernel at a size, as a ``case``.
 
     ``kernels.matmul_fp32.on(kernels.case_of("matmul_fp32", M=512, N=512, K=256)).run()`` runs it on random
-    numbers. For arrays of your own, call the kernel with the case's ``grid``, ``block`` and ``shared_bytes``.
+    inputs. For arrays of your own, call the kernel with the case's ``grid``, ``block`` and ``shared_bytes``.
 
     Args:
         name: one of ``PUBLISHED``.
-        **sizes: as the function ``inputs`` of its entry names them.
+        **sizes: the parameters of its entry's function ``inputs``.
 
     Raises:
         KeyError: no kernel of that name is published.
         TypeError: a size is missing or unknown.
-        ValueError: the kernel with its published settings does not take such sizes, or has no case.
+        ValueError: the kernel, with its published settings, does not take such sizes or has no case.
     """
-    inputs = _known(name).inputs
+    inputs = _entry(name).inputs
     if inputs is None:
         raise ValueError(f'"{name}" has no case: call the function that launches it, or fill its arguments.')
     return inputs(**sizes)
 
 
-def _known(name: str) -> Published:
+def _entry(name: str) -> Published:
     if name not in PUBLISHED:
         raise KeyError(f'no kernel "{name}" is published. {nearest(name, PUBLISHED)}')
     return PUBLISHED[name]

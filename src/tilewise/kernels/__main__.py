@@ -1,7 +1,7 @@
 """``python -m tilewise.kernels``: write the ``.cu`` files of the published kernels from the lessons.
 
-In: the lessons of this checkout. Out: the files beside this module; one that is no longer published is
-deleted. A test compares them.
+In: the lessons of this checkout. Out: the files next to this module; those of kernels no longer published are
+deleted. A test compares them with the lessons.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from tilewise.kernels.lesson_texts import files
 from tilewise.measurements.archive import lesson_root
 
 if __name__ == "__main__":
-    found = files(lesson_root())
+    texts = files(lesson_root())
     for path in FOLDER.glob("*.cu"):
-        if path.stem not in found:
+        if path.stem not in texts:
             path.unlink()
-    for name, text in found.items():
+    for name, text in texts.items():
         (FOLDER / f"{name}.cu").write_text(text, encoding="utf-8")

@@ -1,7 +1,7 @@
-"""The text of each published kernel, read from the lesson that has it.
+"""The text of each published kernel, read from its lesson.
 
-In: the lessons' folder. Out: the content of each ``.cu`` file. Lessons are parsed and not run: a kernel's
-text and settings must be literals, sums of literals, or those of another constant of the lesson.
+In: the lessons' folder. Out: the content of each ``.cu`` file. Lessons are parsed, not run: a kernel's text
+and settings must be literals, concatenations of literals, or those of another constant of the lesson.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ def files(lessons: Path, published: Mapping[str, Published] = PUBLISHED) -> dict
 
     Args:
         lessons: the lessons' folder.
-        published: which kernels.
+        published: the kernels.
 
     Raises:
-        LessonError: a lesson's constant is no kernel that can be read without running the lesson, or has
-            settings or options that the table of published kernels lacks.
+        LessonError: a lesson's constant cannot be read as a kernel without running the lesson, or has
+            settings or options that are missing from the table of published kernels.
     """
     return {name: _file(lessons, name, entry) for name, entry in published.items()}
 
 
 class _Unpacked(Literals):
-    """Literals among which a dictionary may take in others by ``**``; keys of records don't follow these."""
+    """Literals with ``**`` in dictionaries, which the keys of records don't support."""
 
     def value(self, node: ast.expr) -> Any:
-        """What an expression is.
+        """The value of an expression.
 
         Raises:
             ValueError: it is not literal.
@@ -61,7 +61,7 @@ def _file(lessons: Path, name: str, entry: Published) -> str:
         kernel = constants.value(node)
     except ValueError:
         kernel = None
-    if isinstance(kernel, str) and "__global__" in kernel:  # a function of the lesson makes kernels of it
+    if isinstance(kernel, str) and "__global__" in kernel:  # a function of the lesson makes kernels from it
         kernel = KernelText(kernel, entry.entry, options=entry.options)
     if (
         not isinstance(kernel, KernelText)
@@ -74,10 +74,10 @@ def _file(lessons: Path, name: str, entry: Published) -> str:
             f"{entry.constant} is published as {name}, and is not read as such a kernel.",
             "Write it as Kernel(...) of literals, with the settings and options of kernels/published.py.",
         )
-    return _written(whole_text(kernel.source), entry)
+    return _content(whole_text(kernel.source), entry)
 
 
-def _written(source: str, entry: Published) -> str:
+def _content(source: str, entry: Published) -> str:
     lines = [
         f"// {entry.does}",
         f"// {entry.constant} of the lesson {entry.lesson}, written by {REWRITE}: change it there.",

@@ -1,7 +1,7 @@
-"""Which kernels of the lessons are published, with their settings and a launch of each.
+"""The published kernels of the lessons, with their settings and a launch of each.
 
-In: nothing. Out: ``PUBLISHED``, by name: the lesson and the constant that holds the kernel, the settings that
-the lesson found fastest, and a function from sizes to a case. ``lesson_texts`` collects the texts.
+In: nothing. Out: ``PUBLISHED``, by name: the lesson and constant of the kernel, the fastest settings of the
+lesson, and a function from sizes to a case. ``lesson_texts`` collects the texts.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ class Published:
     lesson: str
     """The lesson's id, e.g. ``matmul/register_tiles``."""
     constant: str
-    """The name of the lesson that holds the kernel, e.g. ``STAGED``."""
+    """The lesson's constant with the kernel, e.g. ``STAGED``."""
     does: str
     """What it computes, one sentence."""
     inputs: Callable[..., Case] | None = None
-    """From sizes by name to arrays, numbers and the launch; None for what only functions on arrays launch."""
+    """From sizes by name to a case; None for kernels that only functions on arrays launch."""
     defines: Mapping[str, int | str] = field(default_factory=dict)
-    """Values for all its `#define` lines that can be set, and that the lesson sets."""
+    """Values for its `#define` lines that the lesson sets."""
     entry: str | None = None
-    """Which of the text's kernels; None takes the constant's own."""
+    """One of the text's kernels; None takes the constant's own."""
     options: tuple[str, ...] = ()
-    """For the compiler; the lesson's own."""
+    """The lesson's compiler options."""
 
 
 def _sum(n: int) -> Case:
@@ -85,12 +85,12 @@ def hilbert(rows: int, columns: int) -> list[tuple[int, int]]:
     """The tiles of a matrix along a Hilbert curve, so that tiles close in time share rows or columns.
 
     Args:
-        rows: how many tiles the matrix is high.
-        columns: how many tiles it is wide.
+        rows: height of the matrix in tiles.
+        columns: width of the matrix in tiles.
 
     Returns:
-        (row, column) of each tile, once. The curve fills the smallest square of a power of two around the
-        matrix; what is outside the matrix is left out.
+        (row, column) of each tile. The curve fills the smallest power-of-two square around the matrix; tiles
+        outside the matrix are omitted.
     """
     side = 1
     while side < max(rows, columns):
@@ -116,7 +116,7 @@ def hilbert(rows: int, columns: int) -> list[tuple[int, int]]:
 
 def _hopper_product(M: int, N: int, K: int, sms: int = 132) -> Case:  # noqa: N803 - as the kernel names them
     order = hilbert(ceil_div(M, 256), ceil_div(N, 256))  # tiles of 128 by 256, two in a cluster
-    rounds = ceil_div(len(order), sms // 2)  # the grid is as small as these rounds allow
+    rounds = ceil_div(len(order), sms // 2)  # the smallest grid for this number of rounds
     boxes = {"a_map": ("A", 128), "b_map": ("B", 64), "c_map": ("C", 64)}
     maps: dict[str, Any] = {
         name: tensor_map(array, box=(height, 64), swizzle=128, dtype="bfloat16")
@@ -255,4 +255,4 @@ PUBLISHED: Mapping[str, Published] = MappingProxyType(
         ),
     }
 )
-"""By name, every kernel that ``tilewise.kernels`` has."""
+"""All kernels of ``tilewise.kernels``, by name."""

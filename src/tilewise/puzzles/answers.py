@@ -1,4 +1,4 @@
-"""The reader's files: one a puzzle, below the folder in which the reader works, and never written twice.
+"""The reader's files: one per puzzle, below the folder in which the reader works, and never overwritten.
 
 In: a puzzle and a folder. Out: the file with its gaps, or the text of an answer. Nothing else in tilewise
 writes there, so neither a build nor an upgrade touches an answer.
@@ -16,14 +16,14 @@ def write_start(puzzle: Puzzle, folder: Path) -> Path:
     """Write the reader's file of a puzzle, with its gaps.
 
     Args:
-        puzzle: which.
+        puzzle: the puzzle.
         folder: the folder that the reader works in.
 
     Returns:
         The file.
 
     Raises:
-        LessonError: the file is there, whatever it holds, or cannot be written.
+        LessonError: the file exists or cannot be written.
     """
     file = folder / puzzle.file
     try:
@@ -51,9 +51,9 @@ def answer(puzzle: Puzzle, folder: Path, file: str | None = None) -> tuple[str, 
     """The text of an answer, and its file's name for messages.
 
     Args:
-        puzzle: which.
+        puzzle: the puzzle.
         folder: the folder that the reader works in.
-        file: the file, where it is not the one that `write_start` makes.
+        file: the file, if it is not the one from `write_start`.
 
     Raises:
         LessonError: there is no such file, or it cannot be read as text.

@@ -1,7 +1,7 @@
-"""A puzzle as the page gets it, to be judged there: launches with their right results, and ready programs.
+"""A puzzle's data for judging in the browser: launches with expected results, and compiled programs.
 
 In: a `Puzzle`. Out: plain data for ``site/web/run/judge.js`` and ``site/web/play/solve.js``; and, for the
-scripts' build, ``wording`` in JavaScript. Formulas of results and limits are Python: they are computed here.
+scripts' build, ``wording`` in JavaScript. Results and limits are computed here, because they are Python code.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ export { grouped };
 
 
 def page_data(puzzle: Puzzle) -> dict[str, Any]:
-    """What the page needs to set, run and judge a puzzle.
+    """The page's data to show, run and judge a puzzle.
 
     ``code``: the solution in pieces, between which the ``blanks`` are, each a list of texts. ``programs``:
     one for each choice of texts, the last blank's varying fastest. ``trials``: launches, as
     ``kernel/try_it.py`` has them, with ``expected`` arrays and the ``most`` of each of ``limits``.
 
     Raises:
-        LessonError: a blank fits no place of the solution, or one of its texts does not compile.
+        LessonError: a blank is not in the solution, or one of its texts does not compile.
     """
     kernel = Kernel(puzzle.solution, options=puzzle.options)
     with without_logging():
@@ -80,13 +80,13 @@ def page_data(puzzle: Puzzle) -> dict[str, Any]:
         "trials": trials,
         "limits": [
             {
-                "short": (counter := COUNTERS[one.counter]).short,
+                "short": (counter := COUNTERS[limit.counter]).short,
                 "words": counter.words,
                 "repair": counter.repair,
-                "because": one.because,
-                "counter": attrgetter(one.counter)(index),
+                "because": limit.because,
+                "counter": attrgetter(limit.counter)(index),
             }
-            for one in puzzle.limits
+            for limit in puzzle.limits
         ],
         "rtol": puzzle.rtol,
         "atol": puzzle.atol,
@@ -95,7 +95,7 @@ def page_data(puzzle: Puzzle) -> dict[str, Any]:
 
 
 def texts(puzzle: Puzzle) -> list[str]:
-    """The kernel of each choice, the last blank's varying fastest."""
+    """The kernel's text for each choice, the last blank's varying fastest."""
     pieces = _pieces(puzzle)
     choices = itertools.product(*(_shuffled(puzzle, at) for at in range(len(puzzle.blanks))))
     return [
@@ -105,11 +105,11 @@ def texts(puzzle: Puzzle) -> list[str]:
 
 
 def _pieces(puzzle: Puzzle) -> tuple[str, ...]:
-    """The solution between its blanks, each at its first place behind the one before."""
+    """The solution's text between its blanks, each at its first place after the previous one."""
     pieces, rest = [], puzzle.solution
     for right, *_ in puzzle.blanks:
-        before, found, rest = rest.partition(right)
-        if not found or "\n" in right:
+        before, blank, rest = rest.partition(right)
+        if not blank or "\n" in right:
             message = f"the blank `{right}` is no part of a line of the solution behind the blank before."
             raise LessonError(puzzle.file, 0, message)
         pieces.append(before)
@@ -132,11 +132,11 @@ def _trial(puzzle: Puzzle, kernel: Kernel, trial: Trial) -> dict[str, Any]:
         "sharedBytes": case.shared_bytes,
         "arguments": [
             {
-                "name": one.name,
-                "written": one.is_pointer and not one.is_const,
-                **_argument(values, one, number),
+                "name": parameter.name,
+                "written": parameter.is_pointer and not parameter.is_const,
+                **_argument(values, parameter, number),
             }
-            for number, one in enumerate(kernel.parameters)
+            for number, parameter in enumerate(kernel.parameters)
         ],
         "expected": [
             {"name": name, "type": right.dtype.str[1:], "data": _encoded(right)}
@@ -161,7 +161,7 @@ def _argument(values: Any, parameter: Any, number: int) -> dict[str, Any]:
 
 
 def _array(name: str, value: Array, kind: str | None = None) -> dict[str, Any]:
-    """An array, which arguments of the same ``same`` share."""
+    """An array; arguments with equal ``same`` share it."""
     return {
         "type": kind or value.dtype.str[1:],
         "shape": list(value.shape),
@@ -176,10 +176,12 @@ def _encoded(value: Array) -> str:
 
 
 def script() -> str:
-    """``wording`` as a module of JavaScript, with where a hazard is, and numbers as Python writes them."""
+    """``wording`` as a JavaScript module, with the place of a hazard, and Python's number formats."""
     translate = Translation(big=False)
     hazard = named(hazards, "Hazard")
-    (place,) = (one for one in ast.walk(hazard) if isinstance(one, ast.FunctionDef) and one.name == "place")
+    (place,) = (
+        node for node in ast.walk(hazard) if isinstance(node, ast.FunctionDef) and node.name == "place"
+    )
     return "\n".join(
         [
             HELPERS,

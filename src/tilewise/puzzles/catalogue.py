@@ -1,7 +1,7 @@
-"""Which puzzles there are, in the order in which the pages set them.
+"""The puzzles, in the order of the pages.
 
-In: a name such as ``kernels/guard``. Out: the `Puzzle`, from a module of that name below this package. A
-puzzle's module is imported when it is asked for.
+In: a name such as ``kernels/guard``. Out: the `Puzzle`, from a module of that name below this package, which
+is imported on first use.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ NAMES = (
 
 @cache
 def named(name: str) -> Puzzle:
-    """The puzzle of a name.
+    """The puzzle with a name.
 
     Raises:
         LessonError: there is none.
@@ -63,6 +63,6 @@ def named(name: str) -> Puzzle:
 
 
 def following(name: str) -> str:
-    """The puzzle after one; empty after the last."""
+    """The next puzzle's name; empty after the last."""
     at = NAMES.index(name) + 1
     return NAMES[at] if at < len(NAMES) else ""

@@ -1,7 +1,7 @@
-"""Judges an answer to a puzzle: compiles it, runs it on the simulator at every size, looks at the budget.
+"""Judges an answer to a puzzle: compiles it, runs it on the simulator at every size, checks the budget.
 
-In: a puzzle and the text of an answer. Out: a `Verdict`, or a `LessonError` that says what is wrong, where in
-the answer, and what to do about it.
+In: a puzzle and the text of an answer. Out: a `Verdict`, or a `LessonError` with the fault, its line in the
+answer, and the repair.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ MAX_STEPS = 2_000_000
 
 @dataclass(frozen=True)
 class Spent:
-    """What an answer spent of one part of its budget in the first launch."""
+    """An answer's use of one part of the budget in the first launch."""
 
     what: str
-    """In a word or two."""
+    """A word or two."""
     counted: int
-    """What it counted."""
+    """The answer's count."""
     most: int
     """The limit."""
     because: str
@@ -46,21 +46,21 @@ class Spent:
 
 @dataclass(frozen=True)
 class Verdict:
-    """An answer that is right everywhere and within its budget."""
+    """The verdict on an answer that is right for all sizes and within the budget."""
 
     label: str
-    """The sizes that `spent` is counted at."""
+    """The sizes for which `spent` is counted."""
     spent: tuple[Spent, ...]
     """The budget, part by part."""
     launches: int
-    """How many sizes it was tried at."""
+    """The number of sizes it was tried at."""
 
 
 def judge(puzzle: Puzzle, text: str, path: str) -> Verdict:
     """Judge an answer.
 
     Args:
-        puzzle: what it answers.
+        puzzle: the puzzle.
         text: the whole file.
         path: its name, for messages.
 
@@ -78,10 +78,10 @@ def judge(puzzle: Puzzle, text: str, path: str) -> Verdict:
 
 
 def counted(puzzle: Puzzle, text: str) -> tuple[Spent, ...]:
-    """What a right kernel spends in the first launch, whether that is within the budget or not.
+    """What a correct kernel spends in the first launch, within the budget or not.
 
     Raises:
-        LessonError: it is not right.
+        LessonError: it is not correct.
     """
     with without_logging():
         runs = _right(puzzle, read(puzzle, text, puzzle.file))
@@ -90,7 +90,7 @@ def counted(puzzle: Puzzle, text: str) -> tuple[Spent, ...]:
 
 
 def spent(puzzle: Puzzle, values: Values, run: Run) -> tuple[Spent, ...]:
-    """The budget of a launch beside what a run of it counted."""
+    """The budget of a launch, with the counts of its run."""
     return tuple(
         Spent(COUNTERS[limit.counter].short, _count(run.counts, limit), limit.most(values), limit.because)
         for limit in puzzle.limits
@@ -101,12 +101,12 @@ def read(puzzle: Puzzle, text: str, path: str) -> Kernel:
     """The kernel of an answer.
 
     Raises:
-        LessonError: the file holds nothing new, or its kernel is not the puzzle's.
+        LessonError: the gaps are still empty, or the kernel is not the puzzle's.
     """
     wanted = Kernel(puzzle.solution, options=puzzle.options)
     repair = wording.keep_kernel(signature(wanted))
     if tokens(text) == tokens(puzzle.gaps):
-        line = next(at for at, one in enumerate(text.split("\n"), start=1) if f"// {TO_DO}" in one)
+        line = next(at for at, code in enumerate(text.split("\n"), start=1) if f"// {TO_DO}" in code)
         raise LessonError(path, line, wording.EMPTY, wording.FILL_IN)
     try:
         kernel = Kernel(text, name=wanted.name, options=puzzle.options)
@@ -120,12 +120,14 @@ def read(puzzle: Puzzle, text: str, path: str) -> Kernel:
 
 
 def signature(kernel: Kernel) -> str:
-    """A kernel's name and parameters, as a message names them."""
-    return wording.signature(kernel.name, [(one.ctype, one.name) for one in kernel.parameters])
+    """A kernel's name and parameters, for messages."""
+    return wording.signature(
+        kernel.name, [(parameter.ctype, parameter.name) for parameter in kernel.parameters]
+    )
 
 
 def _right(puzzle: Puzzle, kernel: Kernel) -> list[tuple[Trial, Values, Run]]:
-    """Every launch with its inputs and its run, all of them with the right outputs."""
+    """Every launch with its inputs and its run; raises if an output is wrong."""
     path, _ = kernel.origin
     runs: list[tuple[Trial, Values, Run]] = []
     for trial in puzzle.trials:
@@ -156,8 +158,10 @@ def _within_budget(puzzle: Puzzle, kernel: Kernel, trial: Trial, values: Values,
         count, most = _count(run.counts, limit), limit.most(values)
         if count <= most:
             continue
-        by_line: Mapping[int, int] = {line: _count(one, limit) for line, one in run.lines.items() if line}
-        line = max(by_line, key=lambda one: by_line[one], default=0)
+        by_line: Mapping[int, int] = {
+            line: _count(counts, limit) for line, counts in run.lines.items() if line
+        }
+        line = max(by_line, key=lambda number: by_line[number], default=0)
         counter = COUNTERS[limit.counter]
         worst = by_line[line] if line else 0
         message = wording.over_budget(count, most, counter.words, trial.label, _shape(trial.case), worst)

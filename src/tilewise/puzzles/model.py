@@ -1,7 +1,7 @@
 """A puzzle: a kernel with gaps, the launches that an answer must get right, and what it may spend on them.
 
-In: nothing; these are plain facts, one `Puzzle` a module below this package. Out: the reader's file and a
-solution, both made of one text, so that they cannot drift apart.
+In: nothing; each module below this package defines one `Puzzle`. Out: the reader's file and a solution, both
+generated from one text, so that they cannot diverge.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Counter:
-    """Something that the simulator counts, in words."""
+    """A count of the simulator, in words."""
 
     short: str
     """What it is, for a table."""
@@ -89,19 +89,19 @@ COUNTERS: Mapping[str, Counter] = {
         "Make the condition the same for all lanes of a warp.",
     ),
 }
-"""What a budget may limit: the simulator's counter, and how to speak of it."""
+"""What a budget may limit, by the simulator's counter."""
 
 _OPENS = re.compile(r"^(?P<indent>\s*)// \[gap (?P<text>.+)$")
 _CLOSES = re.compile(r"^\s*// gap\]$")
 TO_DO = "Your code: "
-"""How the comment begins that replaces a gap."""
+"""The beginning of the comment that replaces a gap."""
 WIDEST = 82
-"""Columns of a kernel's lines on a page."""
+"""Maximum width of a kernel's lines on a page."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """The most that an answer may count of one thing in one launch."""
+    """The limit on one count of an answer in one launch."""
 
     counter: str
     """One of `COUNTERS`."""
@@ -132,9 +132,9 @@ class Puzzle:
     launch: str
     """How it is launched, one sentence."""
     code: str
-    """A solution in CUDA C; what stands between `// [gap question` and `// gap]` is the reader's to write."""
+    """A solution in CUDA C; the reader writes the part between `// [gap question` and `// gap]`."""
     trials: tuple[Trial, ...]
-    """The first is named on the page and in the file; the others, with awkward sizes, are not."""
+    """The first is named on the page and in the file; the others, with awkward sizes, are hidden."""
     expected: Callable[[Values], Mapping[str, Array]]
     """The right outputs of a launch, by parameter name, without a GPU and without the kernel."""
     limits: tuple[Limit, ...]
@@ -142,20 +142,20 @@ class Puzzle:
     hints: str
     """From a nudge to nearly the answer, in Markdown, a paragraph each."""
     after: str
-    """What stands beside the solution, in Markdown."""
+    """The text next to the solution, in Markdown."""
     blanks: tuple[tuple[str, ...], ...]
-    """What the page asks for where nothing compiles, in the order of the solution. Of each the right text,
-    part of a line at its first place behind the blank before, then wrong ones; an empty text for nothing."""
+    """Multiple-choice gaps for pages without a compiler, in the order of the solution. Each has the right
+    text, its first match on a line after the previous blank, then wrong ones; an empty text is no code."""
     lesson: str
-    """Where the page says how, in Markdown: a link with a few words."""
+    """The page that explains how, in Markdown: a link with a few words."""
     plain: str = ""
-    """A right kernel that is over budget, where the budget is the puzzle; counted on the page."""
+    """A correct kernel that is over budget, if the budget is the challenge; counted on the page."""
     rtol: float = 0.0
     """How far results may be off, relative to the right ones."""
     atol: float = 0.0
     """The same, absolute."""
     name: str = ""
-    """The part of the course and one word, `kernels/guard`: where its module is, as `catalogue` says."""
+    """The part of the course and one word, `kernels/guard`: the path of its module."""
 
     @property
     def part(self) -> str:
@@ -164,12 +164,12 @@ class Puzzle:
 
     @property
     def file(self) -> str:
-        """Where the reader's file is, relative to the folder the reader works in."""
+        """The reader's file, relative to the folder the reader works in."""
         return f"puzzles/{self.name}.cu"
 
     @property
     def options(self) -> tuple[str, ...]:
-        """What the compiler is told: Hopper's own instructions need their architecture."""
+        """Compiler options: Hopper's own instructions need their architecture."""
         return ("-arch=sm_90a",) if '#include "hopper.cuh"' in self.code else ()
 
     @property
@@ -181,8 +181,8 @@ class Puzzle:
     def solution(self) -> str:
         """The kernel with its gaps filled."""
         lines = self.code.strip("\n").split("\n")
-        kept = [line for line in lines if not _OPENS.match(line) and not _CLOSES.match(line)]
-        return "\n".join(kept) + "\n"
+        code_lines = [line for line in lines if not _OPENS.match(line) and not _CLOSES.match(line)]
+        return "\n".join(code_lines) + "\n"
 
     @cached_property
     def gaps(self) -> str:

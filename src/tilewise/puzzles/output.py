@@ -1,7 +1,7 @@
-"""What a puzzle looks like on a page: its task, budget, file, hints in stages, a solution that was judged.
+"""A puzzle on a page: its task, budget, file, hints in stages, and a judged solution.
 
-In: a puzzle and its solution's verdict. Out: an `Output`. `puzzle` is what a lesson calls: it judges the
-solution where it is called, so that one which fails stops the build at the page's own line.
+In: a puzzle and its solution's verdict. Out: an `Output`. Lessons call `puzzle`, which judges the solution,
+so that a wrong one stops the build at that line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tilewise.outputs.table import Column, Table
 from tilewise.puzzles.model import plain_text
 
 NAIVE = " The naive kernel is correct too, but over budget."
-"""What the column of the naive kernel means."""
+"""A note on the column of the naive kernel."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class PuzzleOutput(Task):
     label: str
     """The sizes that the budget is for."""
     budget: tuple[tuple[str, int, int, int], ...]
-    """What is limited, the limit, what the solution counts, what the plain kernel counts (-1: none)."""
+    """What is limited, the limit, the solution's count, the plain kernel's count (-1: none)."""
     reasons: tuple[str, ...]
     """Why each limit is enough, clauses in Markdown."""
     launches: int
-    """How many sizes the solution was tried at."""
+    """The number of sizes it was tried at."""
     start: str
     """The kernel with its gaps."""
     hints: tuple[str, ...]
@@ -50,13 +50,13 @@ class PuzzleOutput(Task):
     solution: str
     """CUDA C."""
     after: str
-    """What stands beside the solution, in Markdown."""
+    """The text next to the solution, in Markdown."""
     lesson: str
-    """Where the page says how, a link in Markdown."""
+    """The page that explains how, a link in Markdown."""
     following: str
     """The next puzzle; empty for the last."""
     data: dict[str, Any]
-    """What the page judges an answer with: ``puzzles/browser.py`` says how."""
+    """The page's data to judge an answer, from ``puzzles/browser.py``."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -76,7 +76,7 @@ class PuzzleOutput(Task):
         )
 
     def text(self) -> str:
-        """Its name, the task, and that the solution holds."""
+        """Its name, the task, and that the solution is correct."""
         lines = [f"puzzle {self.name}: {self.title}", textwrap.indent(_unmarked(self.task), "  ")]
         lines.append(f"  [the solution is correct at {self.launches} sizes and within the budget]")
         lines.append(f"  tilewise puzzle start {self.name}")
@@ -106,7 +106,7 @@ class PuzzleOutput(Task):
         return f'!!! exercise puzzle "{escape(attribute(self.name), quote=False)}"\n\n{inside}'
 
     def panel(self, context: Context) -> str:
-        """Where ``site/web/site/solve.js`` lets the puzzle be solved; its data are a file of their own."""
+        """The panel for ``site/web/site/solve.js``; its data are a separate file."""
         url = context.add_file(".json", json.dumps(self.data, separators=(",", ":")).encode())
         after = ""
         if self.following:
@@ -143,7 +143,7 @@ def _unmarked(text: str) -> str:
 
 
 def puzzle(name: str) -> None:
-    """Set a puzzle: show its task, budget, file and hints, and a solution that is judged here and now.
+    """Show a puzzle: its task, budget, file and hints, and a solution, which is judged now.
 
     Args:
         name: such as ``kernels/guard``; ``tilewise puzzle`` lists them.
@@ -157,28 +157,32 @@ def puzzle(name: str) -> None:
     from tilewise.puzzles.catalogue import following, named
     from tilewise.puzzles.judging import counted, judge
 
-    found = named(name)
-    verdict = judge(found, found.solution, found.file)
-    plain = [one.counted for one in counted(found, found.plain)] if found.plain else [-1] * len(verdict.spent)
+    chosen = named(name)
+    verdict = judge(chosen, chosen.solution, chosen.file)
+    plain = (
+        [spent.counted for spent in counted(chosen, chosen.plain)]
+        if chosen.plain
+        else [-1] * len(verdict.spent)
+    )
     sink().add(
         PuzzleOutput(
-            name=found.name,
-            title=found.title,
-            task=inspect.cleandoc(found.task),
-            launch=found.launch,
+            name=chosen.name,
+            title=chosen.title,
+            task=inspect.cleandoc(chosen.task),
+            launch=chosen.launch,
             label=verdict.label,
             budget=tuple(
-                (one.what, one.most, one.counted, other)
-                for one, other in zip(verdict.spent, plain, strict=True)
+                (spent.what, spent.most, spent.counted, plain_count)
+                for spent, plain_count in zip(verdict.spent, plain, strict=True)
             ),
-            reasons=tuple(one.because for one in verdict.spent),
+            reasons=tuple(spent.because for spent in verdict.spent),
             launches=verdict.launches,
-            start=found.gaps,
-            hints=found.hint_list,
-            solution=found.solution,
-            after=inspect.cleandoc(found.after),
-            lesson=found.lesson,
-            following=following(found.name),
-            data=page_data(found),
+            start=chosen.gaps,
+            hints=chosen.hint_list,
+            solution=chosen.solution,
+            after=inspect.cleandoc(chosen.after),
+            lesson=chosen.lesson,
+            following=following(chosen.name),
+            data=page_data(chosen),
         )
     )

@@ -1,7 +1,7 @@
-"""What is said of an answer to a puzzle: the same sentences on the command line and on the page.
+"""Messages about an answer to a puzzle, the same on the command line and on the page.
 
-In: facts, as ``judging`` and ``wrong_values`` find them, or ``site/web/run/judge.js`` on the page. Out:
-sentences. ``browser`` translates this module to JavaScript, so it holds plain texts and numbers only.
+In: facts from ``judging`` and ``wrong_values``, or from ``site/web/run/judge.js`` on the page. Out:
+sentences. ``browser`` translates this module to JavaScript, so it uses only plain texts and numbers.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 LONGEST = 300
-"""Characters of a message that anyone reads."""
+"""Maximum length of a message, in characters."""
 EMPTY = "the gaps are still empty."
 FILL_IN = "Write your code here, save the file and run the check again."
 _REPAIRS = {
@@ -20,11 +20,11 @@ _REPAIRS = {
     "before you arrive for the next one.",
     "tensor map": "Give coordinates in elements, x first; x is a multiple of 16 bytes.",
 }
-"""What to do about a hazard, where the usual words offer what a puzzle does not."""
+"""Repairs of hazards whose usual repair does not apply to puzzles."""
 _TWICE = (
     "Two copies write to the same place. Check the destinations and the mask, or wait for the first copy."
 )
-"""What to do where a copy writes over one that is in flight."""
+"""The repair if a copy overwrites one that is in flight."""
 
 
 def solved(sizes: int) -> str:
@@ -38,9 +38,9 @@ def signature(name: str, parameters: Sequence[Sequence[str]]) -> str:
     return f"{name}({listed})"
 
 
-def other_kernel(found: str) -> str:
+def other_kernel(actual: str) -> str:
     """An answer's kernel has another signature."""
-    return f"the kernel is now `{found}`."
+    return f"the kernel is now `{actual}`."
 
 
 def keep_kernel(wanted: str) -> str:
@@ -49,12 +49,12 @@ def keep_kernel(wanted: str) -> str:
 
 
 def launched(label: str, shape: str) -> str:
-    """Which launch went wrong."""
+    """The launch that failed."""
     return f"Launched with {label}{shape}."
 
 
 def shape(grid: Sequence[int], block: Sequence[int]) -> str:
-    """The launch in a few words, behind a comma."""
+    """The launch in a few words, after a comma."""
     blocks = _extents(grid)
     plural = "" if blocks == "1" else "s"
     return f", {blocks} block{plural} of {_extents(block)} threads"
@@ -62,21 +62,21 @@ def shape(grid: Sequence[int], block: Sequence[int]) -> str:
 
 def _extents(extents: Sequence[int]) -> str:
     used = 3 if extents[2] > 1 else 2 if extents[1] > 1 else 1
-    return " x ".join([str(one) for one in extents[:used]])
+    return " x ".join([str(extent) for extent in extents[:used]])
 
 
 def hazard_line(hazard: Any) -> int:
-    """The kernel's own line: where a hazard is in a function that it calls, that of the call."""
+    """The kernel's own line; if the hazard is in a function that it calls, the line of the call."""
     line: int = hazard.caller if hazard.caller > 0 else hazard.line
     return line
 
 
 def hazard_message(hazard: Any, message: str) -> str:
-    """A hazard in words that fit a line.
+    """A hazard as a message that fits on a line.
 
     Args:
-        hazard: what happened.
-        message: with its place, and perhaps too long.
+        hazard: the hazard.
+        message: its message with its place, which may be too long.
     """
     short = f"{hazard.kind}: {hazard.message}"
     whole = f"{short}, in `{hazard.caller_line.strip()}`." if hazard.caller > 0 else message
@@ -84,7 +84,7 @@ def hazard_message(hazard: Any, message: str) -> str:
 
 
 def hazard_repair(hazard: Any) -> str:
-    """What to do about a hazard."""
+    """The repair of a hazard."""
     if hazard.kind == "undelivered" and hazard.message.find(" writes ") >= 0:
         return _TWICE
     repair: str = _REPAIRS.get(hazard.kind, hazard.repair)
@@ -102,15 +102,15 @@ def wrong_value(name: str, index: str, actual: str, right: str, wrong: int, size
 def diagnosis(
     name: str, written: int, was_kept: bool, must_stay: bool, is_nan: bool, belongs: str, is_all: bool
 ) -> str:
-    """What a wrong element gives away.
+    """What a wrong element suggests.
 
     Args:
         name: the output's.
         written: how many of its elements changed.
         was_kept: whether this one did not.
-        must_stay: whether the right value is that from before the launch.
+        must_stay: whether the right value is the one from before the launch.
         is_nan: whether it is NaN.
-        belongs: the index of the one element that has this value; empty where there is none.
+        belongs: the index of the only element that should have this value; empty if there is none.
         is_all: whether every element is wrong.
     """
     if was_kept and written == 0:
@@ -135,19 +135,19 @@ def diagnosis(
 
 
 def over_budget(count: int, most: int, words: str, label: str, shape: str, by_line: int) -> str:
-    """An answer counts too much.
+    """An answer is over budget.
 
     Args:
-        count: how much.
+        count: its count.
         most: the budget.
         words: what is counted.
         label: the sizes of the launch.
         shape: the launch.
-        by_line: what the worst line counts; 0 where no line can be named.
+        by_line: the count of the worst line; 0 if no line can be named.
     """
-    told = f" This line accounts for {by_line:,} of them." if by_line else ""
+    worst_line = f" This line accounts for {by_line:,} of them." if by_line else ""
     counted = f"over budget by {count - most:,}: {count:,} {words} with {label}{shape}"
-    return f"{counted}; the budget is {most:,}.{told}"
+    return f"{counted}; the budget is {most:,}.{worst_line}"
 
 
 def budget_repair(repair: str, most: int, because: str) -> str:

@@ -1,7 +1,7 @@
-"""Says which output of an answer is wrong, and what its value gives away.
+"""Finds the first wrong output of an answer, and what its value suggests.
 
-In: the array that a kernel wrote and the one it should have written. Out: a sentence with the first wrong
-element, and one that says what to look at. Nothing is run here.
+In: the array that a kernel wrote and the expected one. Out: a sentence with the first wrong element, and one
+with what to check. Nothing is run here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tilewise.cuda.difference import alike, index_text
 from tilewise.puzzles import wording
 
 _MARK = 0x7FC0BEEF
-"""Bits of a float32 NaN that tell what nobody wrote from what was computed."""
+"""Bits of a float32 NaN that marks elements that were never written."""
 
 
 def first_wrong(
@@ -26,14 +26,14 @@ def first_wrong(
 
     Args:
         name: the output's name.
-        actual: what the kernel left there.
-        right: what should be there, of the same shape.
+        actual: the kernel's output.
+        right: the expected output, of the same shape.
         before: every array before the launch, by name.
         rtol: how far a value may be off, relative to the right one.
         atol: the same, absolute.
 
     Returns:
-        What is wrong and what to do about it; None where nothing is.
+        The fault and the repair; None if nothing is wrong.
     """
     wrong = ~_equal(actual, right, rtol, atol)
     if not wrong.any():
@@ -67,15 +67,15 @@ def _diagnosis(
     index: tuple[int, ...],
     wrong: np.ndarray[Any, np.dtype[np.bool_]],
 ) -> str:
-    """What the value at an index gives away."""
+    """What the value at an index suggests."""
     value = actual[index]
-    kept = _same_bits(actual, before)
+    unchanged = _same_bits(actual, before)
     elsewhere = np.argwhere(alike(right, value))
     is_moved = len(elsewhere) == 1 and _is_moved(actual, right, wrong)
     return wording.diagnosis(
         name,
-        written=int((~kept).sum()),
-        was_kept=bool(kept[index]),
+        written=int((~unchanged).sum()),
+        was_kept=bool(unchanged[index]),
         must_stay=bool(alike(right[index], before[index])),
         is_nan=bool(isinstance(value, np.floating) and np.isnan(value)),
         belongs=index_text(tuple(int(at) for at in elsewhere[0])) if is_moved else "",
@@ -84,22 +84,22 @@ def _diagnosis(
 
 
 def marked(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A launch's values with a NaN of its own kind in float32 arrays of NaN: none that arithmetic makes."""
-    found = dict(values)
+    """A launch's values; float32 arrays of NaN get a NaN that arithmetic never produces."""
+    result = dict(values)
     for name, value in values.items():
         if isinstance(value, np.ndarray) and value.dtype == np.float32 and np.isnan(value).all():
-            found[name] = np.full(value.shape, _MARK, dtype=np.uint32).view(np.float32)
-    return found
+            result[name] = np.full(value.shape, _MARK, dtype=np.uint32).view(np.float32)
+    return result
 
 
 def _same_bits(left: Array, right: Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Where two arrays of one dtype hold the same bits: one NaN is not another."""
+    """Where two arrays of one dtype have the same bits, so that different NaNs differ."""
     words = np.dtype(f"u{left.dtype.itemsize}")
     return np.asarray(left.view(words) == right.view(words))
 
 
 def _is_moved(actual: Array, right: Array, wrong: np.ndarray[Any, np.dtype[np.bool_]]) -> bool:
-    """Whether the wrong values are right ones in the wrong places, and few of those are alike by chance."""
+    """Whether the wrong values are right ones in wrong places, and unlikely to be equal by chance."""
     are_distinct = len(np.unique(right)) > 0.9 * right.size
     return are_distinct and bool(np.isin(actual[wrong], right).mean() > 0.9)
 

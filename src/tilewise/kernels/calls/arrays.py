@@ -1,7 +1,7 @@
-"""Arrays of NumPy, CuPy and PyTorch as the functions take them, checked, and results of the same sort.
+"""Checks arrays of NumPy, CuPy and PyTorch for the functions, and makes results of the same library.
 
-In: what a caller passed. Out: a `Tensor`: a NumPy or CuPy array with its element type and where it is, or one
-line that says which argument does not fit and what to do. No kernel is chosen here and nothing is launched.
+In: what a caller passed. Out: a `Tensor`: a NumPy or CuPy array with its element type and location, or an
+error that names the wrong argument and the repair. No kernel is chosen or launched here.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ STORED: Mapping[str, np.dtype[Any]] = {
     "float16": np.dtype(np.float16),
     "bfloat16": np.dtype(np.uint16),
 }
-"""The dtype of NumPy and CuPy that holds an element type; BF16 is kept as its bits."""
+"""The dtype of NumPy and CuPy that holds an element type; BF16 is stored as its bits."""
 C_TYPES = {"float32": "float", "float16": "__half", "bfloat16": "__nv_bfloat16"}
-"""Element types as CUDA C calls them."""
+"""CUDA C names of the element types."""
 _ON_HOST, _ON_GPU = (1, 3), (2, 13)
 
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """An array that a function was given or makes."""
+    """An argument, a result or a workspace of a function."""
 
     name: str
     """The argument's name, for messages."""
@@ -44,11 +44,11 @@ class Tensor:
     kind: str
     """Element type, such as `bfloat16`."""
     sort: str
-    """Whose array the caller has: `NumPy`, `CuPy` or `PyTorch`."""
+    """The library of the caller's array: `NumPy`, `CuPy` or `PyTorch`."""
     given: Any = None
-    """The caller's own object, where a result is to be written into it."""
+    """The caller's own object, if a result is to be written into it."""
     moved: bool = False
-    """Whether the caller has it in host memory, and this is a copy on the GPU."""
+    """Whether this is a copy on the GPU of an array in host memory."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -58,7 +58,7 @@ class Tensor:
     @property
     def steps(self) -> tuple[int, ...]:
         """Its strides, in elements."""
-        return tuple(one // self.data.itemsize for one in self.data.strides)
+        return tuple(stride // self.data.itemsize for stride in self.data.strides)
 
     @property
     def device(self) -> int | None:
@@ -72,11 +72,11 @@ class Tensor:
 
     @property
     def home(self) -> int | None:
-        """The GPU where the caller has it; None for host memory."""
+        """The GPU that the caller's array is on; None for host memory."""
         return None if self.moved else self.device
 
     def aligned(self, to: int = 16, behind: int = 0) -> bool:
-        """Whether it begins so many bytes behind a multiple of `to` bytes, up to 16."""
+        """Whether its address is `behind` bytes past a multiple of `to` bytes, up to 16."""
         if not isinstance(self.data, np.ndarray):
             return int(self.data.data.ptr) % to == behind
         from tilewise.simulator.engine.memory import skew
@@ -84,16 +84,16 @@ class Tensor:
         return skew(self.data) % to == behind
 
     def past(self) -> int:
-        """Elements from the multiple of 16 bytes before it to its first one."""
+        """Elements between the preceding multiple of 16 bytes and its first one."""
         size = int(self.data.itemsize)
-        return next(few for few in range(16 // size) if self.aligned(16, few * size))
+        return next(count for count in range(16 // size) if self.aligned(16, count * size))
 
     def of(self, data: Any, kind: str | None = None) -> Tensor:
-        """Another array in the same place."""
+        """The same tensor with other data."""
         return replace(self, data=data, kind=kind or self.kind, given=None)
 
     def flat(self) -> Any:
-        """One axis from its first element to its last: what a kernel gets a pointer to."""
+        """A one-dimensional view from its first element to its last, for a kernel's pointer."""
         if self.contiguous:
             return self.data.reshape(-1)
         span = 1 + sum((extent - 1) * step for extent, step in zip(self.shape, self.steps, strict=True))
@@ -102,7 +102,7 @@ class Tensor:
 
 
 def wrong(call: str, name: str, what: str, repair: str) -> KernelError:
-    """The error for an argument: which function, which argument, what is wrong, what to do."""
+    """The error for an argument: the function, the argument, the fault and the repair."""
     return KernelError(f'{call}: "{name}" {what}. {repair}.')
 
 
@@ -119,12 +119,12 @@ def taken(
     Args:
         call: the function's name, for messages.
         name: the argument's name.
-        value: what was passed for it.
-        dtype: `bfloat16`, where a uint16 array of NumPy or CuPy holds BF16.
+        value: the value passed.
+        dtype: `bfloat16`, if a uint16 array of NumPy or CuPy holds BF16.
         kinds: element types that the function takes; empty for every type of 1, 2, 4 or 8 bytes.
 
     Raises:
-        KernelError: it is no array, or its type or strides are none that the function takes.
+        KernelError: it is no array, or the function does not take its type or strides.
     """
     data, kind, sort = _read(call, name, value)
     if dtype is not None:
@@ -163,16 +163,16 @@ def taken(
             raise wrong(call, name, "begins in the middle of an element's alignment", "Pass a copy of it")
         if backend() == "gpu":
             return Tensor(name, importlib.import_module("cupy").asarray(data), kind, sort, moved=True)
-    elif (noted := recorder()) is not None:
-        data = noted.took(name, data)
+    elif (recording := recorder()) is not None:
+        data = recording.took(name, data)
     return Tensor(name, data, kind, sort)
 
 
 def all_taken(call: str, named: Mapping[str, Any], dtype: str | None, out: Any = None) -> list[Tensor]:
-    """Check arrays by their names: of one element type, in one place, and none in the memory of `out`.
+    """Check arrays by name: one element type, one location, and no overlap with `out`.
 
     Raises:
-        KernelError: one of them is not what the function takes, or they don't go together.
+        KernelError: the function does not take one of them, or they do not fit together.
     """
     tensors = [taken(call, name, value, dtype=dtype) for name, value in named.items()]
     same_place(call, *tensors)
@@ -182,71 +182,71 @@ def all_taken(call: str, named: Mapping[str, Any], dtype: str | None, out: Any =
 
 
 def same_place(call: str, *tensors: Tensor) -> None:
-    """Whether arrays are all on the host or all on one GPU.
+    """Check that arrays are all on the host or all on one GPU.
 
     Raises:
         KernelError: they are not; the message names two.
     """
     first = tensors[0]
-    for other in tensors[1:]:
-        if (first.sort == "NumPy") != (other.sort == "NumPy") or first.home != other.home:
+    for tensor in tensors[1:]:
+        if (first.sort == "NumPy") != (tensor.sort == "NumPy") or first.home != tensor.home:
             raise wrong(
                 call,
-                other.name,
-                f'is {_place(other)}, and "{first.name}" is {_place(first)}',
+                tensor.name,
+                f'is {_place(tensor)}, and "{first.name}" is {_place(first)}',
                 "Move one of them: kernels take all arrays from one place",
             )
 
 
 def same_kind(call: str, *tensors: Tensor) -> None:
-    """Whether arrays have one element type.
+    """Check that arrays have the same element type.
 
     Raises:
-        KernelError: they have not.
+        KernelError: they do not.
     """
     first = tensors[0]
-    for other in tensors[1:]:
-        if first.kind != other.kind:
+    for tensor in tensors[1:]:
+        if first.kind != tensor.kind:
             raise wrong(
                 call,
-                other.name,
-                f'has dtype {other.kind}, and "{first.name}" has {first.kind}',
+                tensor.name,
+                f'has dtype {tensor.kind}, and "{first.name}" has {first.kind}',
                 "Convert one of them with .astype",
             )
 
 
 def result(call: str, like: Tensor, shape: Sequence[int], kind: str, out: Any = None) -> Tensor:
-    """An array for a result: a new one of the caller's sort, or the caller's `out`.
+    """An array for a result: a new one of the caller's library, or the caller's `out`.
 
     Args:
         call: the function's name, for messages.
-        like: an argument: the result is where it is.
+        like: an argument; the result has its location and library.
         shape: the result's extents.
         kind: its element type.
         out: the caller's array, or None.
 
     Raises:
-        KernelError: `out` does not fit, or memory is out.
+        KernelError: `out` does not fit, or there is not enough memory.
     """
     if out is None:
         with at(like):
-            made = workspace(call, like, shape, kind)
-        if (noted := recorder()) is not None:
-            noted.result(made, kind, like.sort)
-        return Tensor("the result", made, kind, like.sort, moved=like.moved)
-    made = taken(call, "out", out, dtype="bfloat16" if kind == "bfloat16" else None, kinds=(kind,))
-    same_place(call, like, made)
-    if made.shape != tuple(shape):
-        raise wrong(call, "out", f"has shape {made.shape}", f"Pass one of shape {tuple(shape)}")
-    if not made.contiguous or (isinstance(out, np.ndarray) and not out.flags.c_contiguous):
+            data = workspace(call, like, shape, kind)
+        if (recording := recorder()) is not None:
+            recording.result(data, kind, like.sort)
+        return Tensor("the result", data, kind, like.sort, moved=like.moved)
+    target = taken(call, "out", out, dtype="bfloat16" if kind == "bfloat16" else None, kinds=(kind,))
+    same_place(call, like, target)
+    if target.shape != tuple(shape):
+        raise wrong(call, "out", f"has shape {target.shape}", f"Pass one of shape {tuple(shape)}")
+    if not target.contiguous or (isinstance(out, np.ndarray) and not out.flags.c_contiguous):
         raise wrong(call, "out", "is not C-contiguous", "Pass a contiguous array, and copy from it")
     if isinstance(out, np.ndarray) and not out.flags.writeable:
         raise wrong(call, "out", "is read-only", "Pass an array that may be written")
-    return replace(made, given=out)
+    return replace(target, given=out)
 
 
 def apart(call: str, out: Any, inputs: Mapping[str, Any]) -> None:
-    """Whether the caller's `out` shares no memory with an input.
+    """Check that the caller's `out` shares no memory with an input.
 
     Raises:
         KernelError: it does.
@@ -261,42 +261,42 @@ def apart(call: str, out: Any, inputs: Mapping[str, Any]) -> None:
 
 
 def workspace(call: str, like: Tensor, shape: Sequence[int], kind: str) -> Any:
-    """Memory where an argument is: from NumPy, or from CuPy's pool.
+    """Memory in the location of an argument: from NumPy, or from CuPy's pool.
 
     Raises:
-        KernelError: memory is out; nothing has been written.
+        KernelError: there is not enough memory; nothing has been written.
     """
     module = np if like.device is None else importlib.import_module("cupy")
     dtype = STORED[kind] if kind in STORED else np.dtype(kind)
     failures = (MemoryError, ValueError) if module is np else (module.cuda.memory.OutOfMemoryError,)
     try:
-        made = module.empty(tuple(shape), dtype)
+        array = module.empty(tuple(shape), dtype)
     except failures:
-        bytes_wanted = dtype.itemsize * math.prod(int(one) for one in shape)
+        bytes_wanted = dtype.itemsize * math.prod(int(extent) for extent in shape)
         raise KernelError(
             f"{call}: no memory for {bytes_wanted:,} bytes, an array of shape {tuple(shape)}; nothing was "
             "written. Free other arrays, or pass fewer rows at a time."
         ) from None
-    if (noted := recorder()) is not None:
-        noted.made(made)
-    return made
+    if (recording := recorder()) is not None:
+        recording.made(array)
+    return array
 
 
 def constant(like: Tensor, host: np.ndarray[Any, Any]) -> Any:
-    """An array that a kernel reads and that no argument decides on, where an argument is."""
+    """A constant array in the location of an argument."""
     if like.device is None:
         return host
-    made = importlib.import_module("cupy").asarray(host)
-    if (noted := recorder()) is not None:
-        noted.made(made, "constant")
-    return made
+    array = importlib.import_module("cupy").asarray(host)
+    if (recording := recorder()) is not None:
+        recording.made(array, "constant")
+    return array
 
 
 def returned(tensor: Tensor) -> Any:
-    """A result as the caller's sort of array; what the caller passed as `out` is returned itself."""
+    """A result as an array of the caller's library; an `out` is returned itself."""
     data, out = tensor.data, tensor.given
-    if (noted := recorder()) is not None:
-        noted.returns(data, out)
+    if (recording := recorder()) is not None:
+        recording.returns(data, out)
     if tensor.moved:
         data = data.get()
         if out is not None:
@@ -307,13 +307,13 @@ def returned(tensor: Tensor) -> Any:
         return data
     torch = sys.modules["torch"]
     bits = tensor.kind == "bfloat16"
-    made = torch.from_dlpack(data.view(np.int16) if bits else data)
-    return made.view(torch.bfloat16) if bits else made
+    array = torch.from_dlpack(data.view(np.int16) if bits else data)
+    return array.view(torch.bfloat16) if bits else array
 
 
 @contextmanager
 def at(*tensors: Tensor) -> Iterator[None]:
-    """The GPU of the arrays, and the stream that the caller is using there."""
+    """Enter the GPU of the arrays and the caller's current stream."""
     like = tensors[0]
     with ExitStack() as entered:
         if like.device is not None:
@@ -329,7 +329,7 @@ def at(*tensors: Tensor) -> Iterator[None]:
 
 
 class _Stream:
-    """A stream of PyTorch, by the protocol that CUDA's libraries for Python share."""
+    """A PyTorch stream as an object of the CUDA stream protocol."""
 
     def __init__(self, handle: int) -> None:
         self.handle = handle
@@ -339,7 +339,7 @@ class _Stream:
 
 
 def _read(call: str, name: str, value: Any) -> tuple[Any, str, str]:
-    """The NumPy or CuPy array of a value, its element type and whose it is."""
+    """The NumPy or CuPy array of a value, its element type and its library."""
     owner = type(value).__module__.partition(".")[0]
     if isinstance(value, np.ndarray | np.generic):
         return np.asarray(value), value.dtype.name, "NumPy"
@@ -393,7 +393,7 @@ def _place(tensor: Tensor) -> str:
 
 
 def _span(call: str, name: str, value: Any) -> tuple[int, int]:
-    """The addresses between which an array's elements are."""
+    """The address range of an array's elements."""
     data = _read(call, name, value)[0]
     begin = int(data.ctypes.data if isinstance(data, np.ndarray) else data.data.ptr)
     if 0 in data.shape:

@@ -1,6 +1,6 @@
 """Attention in a PyTorch model: a drop-in for `scaled_dot_product_attention` with gradients.
 
-In: tensors of PyTorch, (batch, heads, length, d). Out: tensors that autograd can go back through. PyTorch is
+In: PyTorch tensors (batch, heads, length, d). Out: tensors that autograd can differentiate. PyTorch is
 imported when the function is first called.
 """
 
@@ -24,15 +24,15 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:
-    """As `torch.nn.functional.scaled_dot_product_attention`, with our kernels both ways.
+    """`torch.nn.functional.scaled_dot_product_attention` with our kernels, forward and backward.
 
     Args:
         query: (batch, heads, N, d).
         key: (batch, KV heads, M, d).
         value: of the shape of `key`.
-        attn_mask: None; another mask than the causal one is not computed.
+        attn_mask: None; the only mask is the causal one.
         dropout_p: 0.
-        is_causal: whether query i sees the keys up to i.
+        is_causal: whether query i sees only the keys up to i.
         scale: factor of the scores; None takes 1 / sqrt(d).
         enable_gqa: whether there may be fewer KV heads than heads.
 
@@ -55,7 +55,7 @@ def _function() -> Any:
     torch: Any = importlib.import_module("torch")
 
     class Attention(torch.autograd.Function):  # type: ignore[misc]
-        """Both passes."""
+        """Forward and backward."""
 
         @staticmethod
         def forward(context: Any, q: Any, k: Any, v: Any, causal: bool, scale: float | None) -> Any:

@@ -1,8 +1,8 @@
 """Attention of one new query per head over a cache of keys and values.
 
 In: queries, a cache of any strides or in pages, and lengths. Out: one row per head. Keys are split over
-blocks, which combine their sums in a cluster or leave them to a second launch. 16-bit elements go through
-tensor cores, all query heads of a key at once.
+blocks; a cluster or a second launch combines their results. 16-bit elements use tensor cores, with all query
+heads of a KV head at once.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _CALL = "attention_decode"
 _MOST_SPLITS, _BLOCKS_PER_SM, _CLUSTERS = 64, 3, (2, 4, 8)
 _LAUNCH_US, _WAVE_US, _KEY_US, _KEY_ALONE_US = 4.19, 2.07, 0.00878, 0.0152
 _BYTES_PER_US, _PART_WAVE, _LAST_BLOCKS = 4.53e6, 0.423, 0.196
-"""Of memory, and by what part of a wave its time grows where a wave is not full, and for the last blocks."""
+"""Memory bandwidth, and the extra traffic time for a partial wave and for the last blocks."""
 
 
 def choose(d: int, kind: str, *, whole: bool, arch: int) -> Choice:
-    """Which kernel decodes.
+    """Choose the kernel.
 
     Args:
         d: columns of a head.
@@ -78,7 +78,7 @@ def attention_decode(
     dtype: str | None = None,
     out: Any = None,
 ) -> Any:
-    """softmax(scale * q @ k.T) @ v with one query per head, with sums in FP32.
+    """softmax(scale * q @ k.T) @ v with one query per head, accumulated in FP32.
 
     A sequence without keys gets zeros.
 
@@ -87,36 +87,36 @@ def attention_decode(
         k: keys (batch, KV heads, N, d) of the same type, of any strides whose last axis is adjacent; KV heads
             divide heads. With `table`: pages (pages, KV heads, keys per page, d).
         v: values, of the shape of `k`.
-        lengths: how many keys each sequence has, (batch,) int32; None for all.
+        lengths: the number of keys of each sequence, (batch,) int32; None for all.
         table: the pages of each sequence in order, (batch, most pages) int32, for a paged cache.
         scale: factor of the scores; None takes 1 / sqrt(d).
-        dtype: "bfloat16" where uint16 arrays of NumPy or CuPy hold BF16.
+        dtype: "bfloat16" if uint16 arrays of NumPy or CuPy hold BF16.
         out: a contiguous array of `q`'s shape and type to write to.
 
     Returns:
-        An array of the sort, shape and type of `q`.
+        An array of the library, shape and type of `q`.
 
     Raises:
         KernelError: an argument does not fit; nothing was written. Entries of `lengths` and `table` are
-            checked where they are NumPy arrays; on a GPU that would wait for it.
+            checked only in NumPy arrays; on a GPU the check would synchronise.
     """
-    given = all_taken(_CALL, {"q": q, "k": k, "v": v}, dtype, out)
+    inputs = all_taken(_CALL, {"q": q, "k": k, "v": v}, dtype, out)
     integers = [
-        None if one is None else taken(_CALL, name, one, kinds=("int32",))
-        for name, one in (("lengths", lengths), ("table", table))
+        None if integer_array is None else taken(_CALL, name, integer_array, kinds=("int32",))
+        for name, integer_array in (("lengths", lengths), ("table", table))
     ]
-    same_place(_CALL, given[0], *(one for one in integers if one is not None))
-    _check(given, integers, lengths, table)
-    made = result(_CALL, given[0], given[0].shape, given[0].kind, out)
-    with at(given[0]):
-        if 0 not in made.shape:
-            factor = given[0].shape[-1] ** -0.5 if scale is None else float(scale)
-            run(_CALL, _steps(given, integers, made, factor))
-    return returned(made)
+    same_place(_CALL, inputs[0], *(integer_array for integer_array in integers if integer_array is not None))
+    _check(inputs, integers, lengths, table)
+    output = result(_CALL, inputs[0], inputs[0].shape, inputs[0].kind, out)
+    with at(inputs[0]):
+        if 0 not in output.shape:
+            factor = inputs[0].shape[-1] ** -0.5 if scale is None else float(scale)
+            run(_CALL, _steps(inputs, integers, output, factor))
+    return returned(output)
 
 
-def _check(given: list[Tensor], integers: list[Tensor | None], lengths: Any, table: Any) -> None:
-    q, k, v = given
+def _check(inputs: list[Tensor], integers: list[Tensor | None], lengths: Any, table: Any) -> None:
+    q, k, v = inputs
     sizes, pages = integers
     if len(q.shape) != 3 or not 1 <= q.shape[-1] <= WIDEST:
         raise wrong(_CALL, "q", f"has shape {q.shape}", f"Pass (batch, heads, d), d from 1 to {WIDEST}")
@@ -145,29 +145,29 @@ def _check(given: list[Tensor], integers: list[Tensor | None], lengths: Any, tab
             raise wrong(_CALL, "table", f"names pages outside 0 to {k.shape[0] - 1}", "Correct them")
 
 
-def _steps(given: list[Tensor], integers: list[Tensor | None], made: Tensor, scale: float) -> list[Step]:
-    q, k, v = given
+def _steps(inputs: list[Tensor], integers: list[Tensor | None], output: Tensor, scale: float) -> list[Step]:
+    q, k, v = inputs
     q, steps = dense(_CALL, q)
     (batch, heads, d), kv_heads = q.shape, k.shape[1]
     share, rows = heads // kv_heads, batch * heads
     n = k.shape[2] * (1 if integers[1] is None else integers[1].shape[1])
     caches = []
-    for one in (k, v):
-        adjacent = one.steps[-1] == 1 or d == 1
-        cache, more = (one, []) if adjacent else packed(_CALL, one)
+    for tensor in (k, v):
+        adjacent = tensor.steps[-1] == 1 or d == 1
+        cache, more = (tensor, []) if adjacent else packed(_CALL, tensor)
         caches.append(cache)
         steps += more
-    lists = [None if one is None else dense(_CALL, one) for one in integers]
+    lists = [None if tensor is None else dense(_CALL, tensor) for tensor in integers]
     for pair in lists:
         steps += [] if pair is None else pair[1]
     lengths, table = (None if pair is None else pair[0].data.reshape(-1) for pair in lists)
     pages = 0 if integers[1] is None else integers[1].shape[1]
     strides = [step for cache in caches for step in cache.steps[:3]]
-    whole = n > 0 and all(one.aligned() for one in caches) and not any(step % 8 for step in strides)
+    whole = n > 0 and all(cache.aligned() for cache in caches) and not any(step % 8 for step in strides)
     choice = choose(d, q.kind, whole=whole, arch=capability())
-    pointers = (q.data.reshape(-1), *(_memory(one) for one in caches), lengths, table)
+    pointers = (q.data.reshape(-1), *(_memory(cache) for cache in caches), lengths, table)
     cache_sizes = (max(1, k.shape[2]), pages, *strides, scale)
-    flat, mma = made.data.reshape(-1), choice.kernel == "general/decode_mma"
+    flat, mma = output.data.reshape(-1), choice.kernel == "general/decode_mma"
     groups = ceil_div(share, 16) if mma else 1
     blocks = batch * kv_heads * groups if mma else rows
     splits = _splits(blocks, n, rows, d) if mma else ceil_div(3 * multiprocessors(), blocks)
@@ -196,18 +196,18 @@ def _steps(given: list[Tensor], integers: list[Tensor | None], made: Tensor, sca
 
 
 def _splits(blocks: int, n: int, rows: int, d: int) -> int:
-    """Over how many blocks the keys of a row are split: the best by a model of times on an H200.
+    """The number of blocks to split the keys of a row over: the best by a model of times on an H200.
 
-    The longer of the loops' latency and the traffic, which takes longer where the last wave of blocks is not
-    full, or few waves leave the last blocks to themselves. Fitted to 380 random shapes: where a time is near
-    the best, the model is within 9 % of it.
+    The time is the longer of the loops' latency and the memory traffic, which slows down if the last wave of
+    blocks is partial or there are few waves. Fitted to 380 random shapes: near the best time, the model is
+    within 9 % of it.
     """
     sms, clusters = multiprocessors(), _CLUSTERS if capability() == HOPPER else ()
 
     def time(splits: int) -> float:
-        room = max(1, sms * FILLED[splits] // 132) if splits in clusters else sms
-        on_sm, keys = ceil_div(blocks * splits, room), max(16, ceil_div(ceil_div(n, splits), 16) * 16)
-        waves, filled = ceil_div(on_sm, _BLOCKS_PER_SM), blocks * splits / (room * _BLOCKS_PER_SM)
+        slots = max(1, sms * FILLED[splits] // 132) if splits in clusters else sms
+        on_sm, keys = ceil_div(blocks * splits, slots), max(16, ceil_div(ceil_div(n, splits), 16) * 16)
+        waves, filled = ceil_div(on_sm, _BLOCKS_PER_SM), blocks * splits / (slots * _BLOCKS_PER_SM)
         latency = keys * d / 128 * max(waves * _KEY_ALONE_US, on_sm * _KEY_US)
         uneven = _PART_WAVE * (math.ceil(filled) / filled - 1) if filled > 1 else 0.0
         traffic = blocks * n * d * 4 / _BYTES_PER_US * (1 + uneven + _LAST_BLOCKS / max(filled, 1.0))
@@ -225,5 +225,5 @@ def _shared(d: int) -> int:
 
 
 def _memory(cache: Tensor) -> Any:
-    """A cache's memory; of an empty one, a pointer that is not read."""
+    """A cache's memory; for an empty one, a pointer that is not read."""
     return cache.flat() if math.prod(cache.shape) else workspace(_CALL, cache, (1,), cache.kind)

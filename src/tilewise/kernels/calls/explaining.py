@@ -1,4 +1,4 @@
-"""What a call would launch, and why: the kernel, its lesson, the least time, and the nearest recorded time.
+"""What a call would launch, and why: the kernel, its lesson, the time bound, and the nearest recorded time.
 
 In: a function's name and the shapes of its arrays. Out: an `Explanation`, which prints as lines. Nothing is
 compiled or launched, and no array is made.
@@ -40,7 +40,7 @@ RECORDED: Mapping[str, tuple[tuple[str, str], ...]] = {
     "attention_mma": (("attention_mma", "Kernel 7: 32 queries per warp"),),
     "attention_hopper": (("attention_forward", "overlap, ping-pong, longest first"),),
 }
-"""Of a published kernel: the experiments that timed it, and how their tables call it."""
+"""By published kernel: the experiments that timed it, and its name in their tables."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,13 @@ class Work:
     bytes: float
     """Bytes that memory must move: every array once."""
     flop: float = 0.0
-    """Operations, a multiply-add counted as two."""
+    """Operations; a multiply-add counts as two."""
     arithmetic: str = "fp32"
-    """Which units do them."""
+    """The units that do them."""
     launches: int = 1
-    """Kernels, at least."""
+    """The least number of kernels."""
     sizes: Mapping[str, int] = field(default_factory=dict)
-    """Extents by the names that the records have for them."""
+    """Extents by their names in the records."""
     dtype: str = "float32"
     """The element type."""
 
@@ -68,7 +68,7 @@ class Timed:
     """A recorded time of the chosen kernel at the size nearest to the call's."""
 
     variant: str
-    """What the lesson's table calls the kernel."""
+    """The kernel's name in the lesson's table."""
     case: str
     """The size, in words."""
     median_us: float
@@ -79,18 +79,18 @@ class Timed:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a call launches; `print` shows it."""
+    """What a call would launch; `print` shows it."""
 
     call: str
     """The function and the shapes."""
     work: Work
-    """What it does, and with which kernel."""
+    """Its work and its kernel."""
     machine: str
-    """The GPU that the bound is of."""
+    """The GPU that the bound is for."""
     bound: Bound | None
-    """The least time by that GPU's data sheet; None where no record names a GPU."""
+    """The lower bound of the time, from that GPU's data sheet; None if no record names a GPU."""
     timed: Timed | None
-    """The nearest recorded time; None where there is none."""
+    """The nearest recorded time; None if there is none."""
 
     @property
     def kernel(self) -> str:
@@ -160,7 +160,7 @@ def explain(function: str, *shapes: tuple[int, ...], dtype: str = "float32", **h
         if ceilings
         else None
     )
-    call = f"{function}({', '.join(str(one) for one in shapes)}), {dtype}"
+    call = f"{function}({', '.join(str(shape) for shape in shapes)}), {dtype}"
     call += "".join(f", {name}={value}" for name, value in how.items())
     machine = str(record.provenance["device"]) if record else ""
     return Explanation(call, work, machine, least, _timed(*near) if near else None)
@@ -209,8 +209,8 @@ def _problem(dtype: str, q: tuple[int, ...], *others: tuple[int, ...], **how: An
     if layout not in attentions.LAYOUTS:
         raise ValueError(f"layout is {layout!r}")
     order = attentions.LAYOUTS[layout]
-    shapes = [(*(1,) * (4 - len(one)), *one) for one in (q, others[0] if others else q)]
-    (batch, heads, queries, d), (_, kv_heads, keys, _) = ([one[axis] for axis in order] for one in shapes)
+    shapes = [(*(1,) * (4 - len(shape)), *shape) for shape in (q, others[0] if others else q)]
+    (batch, heads, queries, d), (_, kv_heads, keys, _) = ([shape[axis] for axis in order] for shape in shapes)
     causal, shift = bool(how.get("causal")), how.get("shift")
     by = (keys - queries if shift is None else int(shift)) if causal else keys
     scale = how.get("scale")
@@ -218,31 +218,31 @@ def _problem(dtype: str, q: tuple[int, ...], *others: tuple[int, ...], **how: An
     return Problem(*sizes, d**-0.5 if scale is None else float(scale))
 
 
-def _pairs(one: Problem) -> float:
-    """Pairs of a query and a key that it sees, of all heads."""
-    pairs = one.queries * one.keys
-    if one.causal:
-        pairs = sum(min(one.keys, max(0, i + 1 + one.shift)) for i in range(one.queries))
-    return float(one.batch * one.heads * pairs)
+def _pairs(problem: Problem) -> float:
+    """Pairs of a query and a visible key, over all heads."""
+    pairs = problem.queries * problem.keys
+    if problem.causal:
+        pairs = sum(min(problem.keys, max(0, i + 1 + problem.shift)) for i in range(problem.queries))
+    return float(problem.batch * problem.heads * pairs)
 
 
 def _attention(dtype: str, *shapes: tuple[int, ...], **how: Any) -> Work:
-    one = _problem(dtype, *shapes, **how)
-    rows = one.batch * (2 * one.heads * one.queries + 2 * one.kv_heads * one.keys)
-    flop = 4.0 * _pairs(one) * one.d
-    sizes = {"N": one.keys, "d": one.d, "causal": one.causal}
-    choice = attentions.choose(one, capability())
-    return Work(choice, _bytes(dtype, rows * one.d), flop, _units(dtype), sizes=sizes)
+    problem = _problem(dtype, *shapes, **how)
+    rows = problem.batch * (2 * problem.heads * problem.queries + 2 * problem.kv_heads * problem.keys)
+    flop = 4.0 * _pairs(problem) * problem.d
+    sizes = {"N": problem.keys, "d": problem.d, "causal": problem.causal}
+    choice = attentions.choose(problem, capability())
+    return Work(choice, _bytes(dtype, rows * problem.d), flop, _units(dtype), sizes=sizes)
 
 
 def _attention_backward(dtype: str, *shapes: tuple[int, ...], **how: Any) -> Work:
-    one = _problem(dtype, *shapes, **how)
-    rows = one.batch * (4 * one.heads * one.queries + 4 * one.kv_heads * one.keys)
-    choice = attentions.choose_backward(one, capability())
-    flop = 10.0 * _pairs(one) * one.d
+    problem = _problem(dtype, *shapes, **how)
+    rows = problem.batch * (4 * problem.heads * problem.queries + 4 * problem.kv_heads * problem.keys)
+    choice = attentions.choose_backward(problem, capability())
+    flop = 10.0 * _pairs(problem) * problem.d
     return Work(
         choice,
-        _bytes(dtype, rows * one.d),
+        _bytes(dtype, rows * problem.d),
         flop,
         _units(dtype),
         2 if choice.kernel == "general/attention" else 3,
@@ -276,9 +276,9 @@ def _archive() -> Archive | None:
 
 
 def _nearest(work: Work, archive: Archive) -> tuple[Record, Row] | None:
-    """The record and the row of the kernel at the size that is nearest by ratio."""
-    found = list(_rows(work, archive))
-    return min(found, key=lambda pair: _apart(work, pair[1])) if found else None
+    """The record and row of the kernel at the size nearest by ratio."""
+    rows = list(_rows(work, archive))
+    return min(rows, key=lambda pair: _apart(work, pair[1])) if rows else None
 
 
 def _rows(work: Work, archive: Archive) -> Iterator[tuple[Record, Row]]:
@@ -292,14 +292,14 @@ def _rows(work: Work, archive: Archive) -> Iterator[tuple[Record, Row]]:
 
 
 def _apart(work: Work, row: Row) -> float:
-    """How far a row's size is from the call's: the ratios of extents, then of the work."""
+    """The distance of a row's size from the call's: the ratios of extents, then of the work."""
     extents = sum(
         abs(math.log(max(value, 1) / max(row.case[name], 1))) if not isinstance(value, bool) else 9.0
         for name, value in work.sizes.items()
         if row.case.get(name, value) != value
     )
-    ours, theirs = (work.flop, row.flop) if work.flop and row.flop else (work.bytes, row.bytes)
-    return 10 * extents + abs(math.log((ours or 1.0) / (theirs or 1.0)))
+    of_call, of_row = (work.flop, row.flop) if work.flop and row.flop else (work.bytes, row.bytes)
+    return 10 * extents + abs(math.log((of_call or 1.0) / (of_row or 1.0)))
 
 
 def _timed(record: Record, row: Row) -> Timed:

@@ -1,4 +1,4 @@
-"""What functions launch: steps that are all checked before the first runs, and the choice behind them.
+"""The launches of the functions: steps, all checked before the first runs, and the choice of kernel.
 
 In: kernels with arguments and a launch shape. Out: arrays, written in place.
 """
@@ -24,22 +24,22 @@ from tilewise.kernels.calls.arrays import C_TYPES, Tensor, workspace
 from tilewise.kernels.calls.plans import recorder
 
 FILLED = {1: 132, 2: 132, 3: 111, 4: 120, 6: 90, 8: 112}
-"""By blocks of a cluster: how many of an H200's 132 SMs such clusters fill."""
+"""By blocks per cluster: how many of an H200's 132 SMs such clusters fill."""
 GENERAL = Path(__file__).resolve().parent.parent / "general"
-"""Where the kernels are that no lesson has, for what no lesson's kernel takes."""
+"""The folder of kernels for arrays that no lesson's kernel takes."""
 AMPERE = 80
-"""The compute capability from which on there are asynchronous copies and BF16 tensor cores."""
+"""The first compute capability with asynchronous copies and BF16 tensor cores."""
 HOPPER = 90
 """The compute capability that has wgmma and TMA as the lessons' kernels use them."""
 WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long"}
-"""Integers of CUDA C by their bytes, for elements that are only moved."""
+"""CUDA C integers by size in bytes, for elements that are only moved."""
 _PACK_AXES = 5
 _MOST_BLOCKS, _MOST_AT_ONCE = 8192, 65_535
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Which kernel a function takes, and why."""
+    """The kernel that a function launches, and why."""
 
     kernel: str
     """A published kernel's name, or `general/<name>`."""
@@ -48,11 +48,11 @@ class Choice:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Values for its `#define` lines."""
     launch: Mapping[str, int] = field(default_factory=dict)
-    """What else its launch needs."""
+    """Other parameters of its launch."""
 
     @property
     def lesson(self) -> str | None:
-        """The lesson that has its text; None for a general kernel."""
+        """The lesson that contains it; None for a general kernel."""
         return None if self.kernel.startswith("general/") else kernels.PUBLISHED[self.kernel].lesson
 
     def load(self, entry: str | None = None) -> Kernel:
@@ -67,22 +67,22 @@ class Step:
     """One launch."""
 
     kernel: Kernel
-    """What is launched."""
+    """The kernel."""
     arguments: tuple[Any, ...]
     """Its arguments, in order."""
     grid: Extent
     """Blocks."""
     block: Extent
-    """Threads of a block."""
+    """Threads per block."""
     shared_bytes: int = 0
-    """Dynamic shared memory of a block."""
+    """Dynamic shared memory per block."""
 
 
 def run(call: str, steps: Sequence[Step]) -> None:
     """Check every launch shape, then launch in order.
 
     Raises:
-        KernelError: a launch is too large; then none has run.
+        KernelError: a launch is too large; none has run.
     """
     for step in steps:
         try:
@@ -91,8 +91,8 @@ def run(call: str, steps: Sequence[Step]) -> None:
             raise KernelError(f"{call}: {error} Pass fewer rows or matrices at a time.") from None
     for step in steps:
         step.kernel(*step.arguments, grid=step.grid, block=step.block, shared_bytes=step.shared_bytes)
-    if (noted := recorder()) is not None:
-        noted.steps += steps
+    if (recording := recorder()) is not None:
+        recording.steps += steps
 
 
 def capability() -> int:
@@ -101,7 +101,7 @@ def capability() -> int:
 
 
 def multiprocessors() -> int:
-    """How many SMs the current GPU has; 132 on the simulator."""
+    """The number of SMs of the current GPU; 132 on the simulator."""
     return _of_device(_device())[1]
 
 
@@ -121,7 +121,7 @@ def _of_device(number: int | None) -> tuple[int, int]:
 
 @cache
 def general(name: str, entry: str | None = None, **settings: Any) -> Kernel:
-    """A kernel of the folder `general`, with settings."""
+    """A kernel from the folder `general`, with settings."""
     path = GENERAL / f"{name}.cu"
     options = ("-std=c++17", "-arch=sm_90a") if name.endswith("_hopper") else ("-std=c++17",)
     return Kernel(path.read_text(encoding="utf-8"), entry, settings, options=options, origin=(str(path), 1))
@@ -130,16 +130,16 @@ def general(name: str, entry: str | None = None, **settings: Any) -> Kernel:
 @cache
 def published(name: str, entry: str | None = None, **settings: Any) -> Kernel:
     """A published kernel with settings; `entry` picks another kernel of the same text."""
-    made = kernels.kernel(name, **settings)
-    return made if entry is None else made.named(entry)
+    kernel = kernels.kernel(name, **settings)
+    return kernel if entry is None else kernel.named(entry)
 
 
 def merged(tensor: Tensor, keep: int = 0) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Extents and strides with neighbouring axes taken together where memory allows.
+    """Extents and strides with adjacent axes merged if memory allows.
 
     Args:
         tensor: the array.
-        keep: how many of the last axes stay as they are.
+        keep: how many of the last axes are not merged.
     """
     axes = len(tensor.shape) - keep
     steps = tensor.steps[:axes]
@@ -154,7 +154,7 @@ def packing(call: str, source: Tensor, target: Tensor) -> list[Step]:
     """Copy between arrays of one shape with other strides or another element type.
 
     Raises:
-        KernelError: the array has more axes than can be walked through at once.
+        KernelError: the array has too many axes that cannot be merged.
     """
     if 0 in source.shape:
         return []
@@ -170,7 +170,7 @@ def packing(call: str, source: Tensor, target: Tensor) -> list[Step]:
             grid = (min(ceil_div(columns, 256), 64), min(rows, _MOST_AT_ONCE))
             kernel = general("pad", "copy_rows", Number=WORDS[int(source.data.itemsize)])
             word = np.dtype(f"uint{8 * source.data.itemsize}")
-            arrays = (one.flat().view(word) for one in (source, target))
+            arrays = (tensor.flat().view(word) for tensor in (source, target))
             return [Step(kernel, (*arrays, rows, columns, *steps), grid, 256)]
     padded = [(1, 0, 0)] * (_PACK_AXES - len(common)) + common
     n = 1
@@ -193,14 +193,14 @@ def packing(call: str, source: Tensor, target: Tensor) -> list[Step]:
 
 
 def packed(call: str, source: Tensor, kind: str | None = None) -> tuple[Tensor, list[Step]]:
-    """A contiguous copy of an array, as an element type, and the launch that makes it."""
+    """A contiguous copy of an array, optionally of another element type, and the launch that makes it."""
     kind = kind or source.kind
     copy = source.of(workspace(call, source, source.shape, kind), kind)
     return copy, packing(call, source, copy)
 
 
 def filling(target: Tensor, value: float) -> list[Step]:
-    """Set every element of an array that fills its memory, in whatever order of axes."""
+    """Set every element of an array without gaps, in any order of axes."""
     n = int(target.data.size)
     if not n:
         return []
@@ -212,32 +212,32 @@ def filling(target: Tensor, value: float) -> list[Step]:
 
 
 def dense(call: str, source: Tensor) -> tuple[Tensor, list[Step]]:
-    """The array itself where it is contiguous and begins at a multiple of 16 bytes, else such a copy."""
+    """The array itself if it is contiguous and aligned to 16 bytes, else such a copy."""
     return (source, []) if source.contiguous and source.aligned() else packed(call, source)
 
 
 def _common(
     extents: Sequence[int], source: Sequence[int], target: Sequence[int]
 ) -> list[tuple[int, int, int]]:
-    """Extents with both strides, neighbouring axes taken together where both memories allow."""
-    found: list[tuple[int, int, int]] = []
-    for extent, ours, theirs in zip(extents, source, target, strict=True):
+    """Extents with both strides, adjacent axes merged if both memories allow."""
+    axes: list[tuple[int, int, int]] = []
+    for extent, from_stride, to_stride in zip(extents, source, target, strict=True):
         if extent == 1:
             continue
-        if found and found[-1][1] == extent * ours and found[-1][2] == extent * theirs:
-            found[-1] = (found[-1][0] * extent, ours, theirs)
+        if axes and axes[-1][1] == extent * from_stride and axes[-1][2] == extent * to_stride:
+            axes[-1] = (axes[-1][0] * extent, from_stride, to_stride)
         else:
-            found.append((extent, ours, theirs))
-    return found
+            axes.append((extent, from_stride, to_stride))
+    return axes
 
 
 def _element(tensor: Tensor) -> str:
-    """The C type of a tensor's elements; for what is no float of ours, an integer of its size."""
+    """The C type of a tensor's elements; an integer of the same size for other types than ours."""
     return C_TYPES.get(tensor.kind) or WORDS[int(tensor.data.itemsize)]
 
 
 def _bits(tensor: Tensor) -> Any:
-    """A tensor's memory as what `_element` says it holds."""
+    """A tensor's memory as elements of the type of `_element`."""
     if tensor.kind in C_TYPES:
         return tensor.flat()
     return tensor.flat().view(np.dtype(f"uint{8 * tensor.data.itemsize}"))

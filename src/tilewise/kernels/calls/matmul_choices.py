@@ -1,6 +1,6 @@
-"""Which kernel multiplies matrices of a size, with which tile: models of time, and what they were fitted to.
+"""Chooses the kernel and tile of a matrix multiplication by models of their times, fitted on an H200.
 
-In: M, N, K, the element type and how factors lie in memory. Out: a ``Choice``. Times are those of an H200.
+In: M, N, K, the element type and the memory layouts of the factors. Out: a ``Choice``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tilewise.kernels.calls.arrays import C_TYPES
 from tilewise.kernels.calls.launching import AMPERE, FILLED, HOPPER, Choice
 
 MOST_PRODUCTS, SMS = 16, 132
-"""Products beyond which one launch takes them all; multiprocessors of an H200."""
+"""Most products with a launch each; the number of SMs of an H200."""
 
 
 def choose(
@@ -32,22 +32,22 @@ def choose(
     a_rows: bool = True,
     across: tuple[bool, bool] = (False, False),
 ) -> Choice:
-    """Which kernel multiplies matrices of a size.
+    """Choose the kernel for matrices of a size.
 
     Args:
         m: rows of the first and of the product.
         n: columns of the second and of the product.
         k: columns of the first, rows of the second.
         kind: the element type.
-        matrices: how many products.
+        matrices: the number of products.
         arch: the compute capability, such as 90.
-        rows: whether the FP32 product and the second factor have rows at multiples of 16 bytes.
-        plain: whether both 16-bit factors are row-major, and rows of the product at multiples of 16 bytes.
-        loads: of each 16-bit factor, the bytes at whose multiples its rows, or columns, begin: 16, 8, 4 or 2;
-            0 where neither are without gaps.
-        pads: whether 16-bit factors of less than 16 may be copied into wider rows for `general/matmul_mma`.
-        a_rows: whether TMA loads rows of the first factor: it is not the transpose of one without gaps.
-        across: of each 16-bit factor, whether its lines begin elsewhere than at multiples of 128 bytes.
+        rows: whether the rows of the FP32 product and of the second factor are aligned to 16 bytes.
+        plain: whether both 16-bit factors are row-major and the product's rows aligned to 16 bytes.
+        loads: of each 16-bit factor, the alignment of its contiguous rows or columns in bytes: 16, 8, 4 or 2;
+            0 if neither are contiguous.
+        pads: whether 16-bit factors aligned to less may be copied into padded rows for `general/matmul_mma`.
+        a_rows: whether TMA loads rows of the first factor, which then is no transpose of a contiguous matrix.
+        across: of each 16-bit factor, whether its lines are not aligned to 128 bytes.
     """
     number = {"Number": C_TYPES[kind]}
     if k == 0:
@@ -65,24 +65,24 @@ def choose(
 
 @dataclass(frozen=True)
 class Tile:
-    """A setting of a general kernel, with what models of time need."""
+    """Settings of a general kernel, with what the models need."""
 
     settings: Mapping[str, int]
-    """Values for `#define` lines, but for SPLIT."""
+    """Values for `#define` lines, except SPLIT."""
     high: int
-    """Rows of the product that a block computes."""
+    """Rows of the product per block."""
     wide: int
-    """Columns."""
+    """Columns per block."""
     deep: int
-    """Steps of k at once."""
+    """Extent along k of one step."""
     per_sm: int
-    """Blocks that an SM has room for."""
+    """Blocks that fit on an SM."""
     splits: tuple[int, ...] = (1,)
-    """Over how many blocks k may be split."""
+    """Numbers of blocks that k may be split over."""
     busy_us: float = 0.0
-    """Time of `deep` steps of a block where the SM has others to turn to, where it was measured."""
+    """Measured time of a block's step while other blocks run on the SM."""
     alone_us: float = 0.0
-    """The same where it has not."""
+    """The same for a block alone on its SM."""
 
 
 def _hopper_tile(
@@ -98,7 +98,7 @@ def _hopper_tile(
 ) -> Tile:
     settings = {"GROUPS": groups, "BN": wide, "STAGES": stages, "TRANSPOSED": transposed, "PARTS": parts}
     settings |= {"CLUSTER_M": cluster[0], "CLUSTER_N": cluster[1], "PER_SM": per_sm}
-    splits = tuple(one for one in (1, 2, 3, 4, 6, 8) if one <= most)
+    splits = tuple(split for split in (1, 2, 3, 4, 6, 8) if split <= most)
     high = 64 * parts * groups
     high, wide = (wide, high) if transposed else (high, wide)
     return Tile(settings, high, wide, 64, per_sm, splits)
@@ -132,7 +132,7 @@ MMA_TILES = (
     _mma_tile(64, 64, (2, 2), 4, 3, 0.266, 0.491),
     _mma_tile(128, 128, (2, 4), 3, 1, 0.633, 0.6),
 )
-"""Of `general/matmul_mma`."""
+"""Tiles of `general/matmul_mma`."""
 WGMMA_TILES = (
     _hopper_tile(1, 64, 3, per_sm=4, most=8),
     _hopper_tile(1, 64, 12, most=8),
@@ -172,12 +172,12 @@ WGMMA_TILES = (
     _hopper_tile(3, 176, 4, transposed=1),
     _hopper_tile(3, 192, 4, most=4),
 )
-"""Of `general/matmul_hopper`: of 346 timed, those that bring 2,087 random products nearest to the best time.
+"""Tiles of `general/matmul_hopper`: of 346 timed, those nearest to the best times of 2,087 random products.
 
 Blocks of a cluster load for each other. TMA loads a factor stored along k in boxes of any height, so tiles of
-80, 96 or 112 rows are wgmma's columns of the transposed product, where A is row-major: fewer SMs stay empty
-in the last wave. With two parts a warpgroup has twice 64 rows, in up to 192 registers of each thread. Tiles
-for a short k have few stages, so that an SM has room for two to four blocks."""
+80, 96 or 112 rows are wgmma's columns of the transposed product if A is row-major: fewer SMs are idle in the
+last wave. With two parts, a warpgroup has twice 64 rows, in up to 192 registers per thread. Tiles for a short
+k have few stages, so that two to four blocks fit on an SM."""
 FP32_TILES = (
     _fp32_tile(32, 32, (8, 4), 32, 4, 5, 0.252, 0.267),
     _fp32_tile(32, 64, (4, 8), 32, 3, 4, 0.399, 0.485),
@@ -185,52 +185,52 @@ FP32_TILES = (
     _fp32_tile(64, 128, (8, 8), 16, 4, 3, 0.665, 0.918),
     _fp32_tile(128, 128, (8, 8), 16, 4, 2, 1.41, 1.44),
 )
-"""Of `general/matmul_fp32`."""
+"""Tiles of `general/matmul_fp32`."""
 
 
 @dataclass(frozen=True)
 class Overheads:
-    """Times of a kernel besides its tiles'.
+    """Times of a kernel besides those of its tiles.
 
-    Fitted, with the tiles' times, on an H200 to the tiles and splits of some 800 products. Where a time is
-    near the best, the model is within 9 % of it; the chosen tiles take 1 to 3 % longer than the best.
+    Fitted on an H200, together with the tiles' times, to the tiles and splits of some 800 products. Near the
+    best time, the model is within 9 % of it; the chosen tiles take 1 to 3 % longer than the best.
     """
 
     launch_us: float
-    """Of the launch."""
+    """Per launch."""
     wave_us: float
-    """Of a wave of blocks."""
+    """Per wave of blocks."""
     results_us: float
-    """Of a wave, for 8,192 results of a tile."""
+    """Per wave and 8,192 results of a tile."""
     split_us: float
-    """Of adding up what the blocks of a cluster have."""
+    """For the reduction over the blocks of a cluster."""
     sums_us: float
-    """The same, more for 8,192 results of an SM."""
+    """The same, per 8,192 results of an SM."""
     narrow_us: float
-    """More for 8,192 results of an SM where the product's rows begin at multiples of 4 or 8 bytes alone."""
+    """Extra per 8,192 results of an SM if the product's rows are aligned only to 4 or 8 bytes."""
     narrowest_us: float = 0.0
-    """Where they begin at multiples of 2."""
+    """The same for 2 bytes."""
     fewer: float = 0.0
-    """By what part steps are faster as the part of the SMs that have a block goes to none."""
+    """The fraction by which steps get faster as the fraction of busy SMs approaches zero."""
     byte_us: float = 0.0
-    """For each byte of the three matrices."""
+    """Per byte of the three matrices."""
 
 
 _MMA = Overheads(4.24, 0.638, 0.621, 0.676, 0.82, 0.659, 0.87, 0.289, 0.151e-6)
 _FP32 = Overheads(4.51, 0.628, 0.634, 1.1, 0.462, 0.912)
 _SLOWER = {16: 0.0, 8: 0.322, 4: 1.25, 2: 2.61}
-"""By bytes of a copy: what part of its steps' time a factor adds to it in `general/matmul_mma`."""
+"""By bytes per copy: the fraction that a factor adds to the time of steps in `general/matmul_mma`."""
 _NARROW_B = 0.087
-"""The same for B in FP32, for copies of less than 16 bytes."""
+"""The same for B in FP32, with copies of less than 16 bytes."""
 _PAD_US, _PAD_BYTE_US = 3.44, 2.41e-7
-"""Of copying 16-bit factors into wider rows: of the launch, and of a byte read or written."""
+"""Copies of 16-bit factors into padded rows: per launch, and per byte read or written."""
 _LESSON_US = {"launch": 5.15, "round": 1.034, "step": 0.592, "byte": 0.08e-6}
-"""Of the lesson's BF16 kernel: of the launch, a round of tiles, a step of one, a byte of the matrices."""
+"""The lesson's BF16 kernel: per launch, wave of tiles, step of a tile, and byte of the matrices."""
 _FP32_LESSON_US, _FP32_STEP_US = 8.49, {16: 5.28, 8: 2.8}
-"""Of the lesson's FP32 kernel, beside its steps, and of a step, by columns of a thread."""
+"""The lesson's FP32 kernel: per launch, and per step by columns per thread."""
 _MANY_FLOP, _THROTTLED, _MOST_FLOP = 2e11, (0.043, 0.072), 6e11
-"""Operations beyond which steps take longer; by what part in `general/matmul_hopper` and the lesson's kernel;
-and beyond which nothing was fitted, and the lesson's order of tiles misses the L2 cache least."""
+"""Operations beyond which steps take longer; by which fraction in `general/matmul_hopper` and the lesson's
+kernel; and beyond which nothing was fitted, and the lesson's order of tiles has the fewest L2 misses."""
 _WGMMA_US = {
     "launch": 3.395,
     "wave": 1.22,
@@ -240,16 +240,16 @@ _WGMMA_US = {
     "cluster": 0.681,
     "byte": 0.14e-6,
 }
-"""Of `general/matmul_hopper`: of the launch; of a wave, and more for 8,192 results of a tile; of adding up
-what blocks have that split k, and more for 8,192 results; of a cluster; of a byte of the three matrices."""
+"""`general/matmul_hopper`: per launch; per wave, and per 8,192 results of a tile; for the reduction over
+blocks that split k, and per 8,192 results; for clusters; per byte of the three matrices."""
 _COMPUTE_US, _SHORTER_US, _L2_US, _SM_US, _LATENCY_US = 0.5526, 0.0233, 0.4281, 0.2482, 0.6658
-"""What bounds a step: tensor cores, for a tile of 128 x 256, less a constant; the L2 cache, for 384 rows and
-columns of each SM's tile, and the SM's way to it; a stage's way from memory, over the stages but one."""
+"""Bounds of a step: tensor cores, for a tile of 128 x 256, less a constant; the L2 cache, for 384 rows and
+columns of each SM's tile, and the SM's link to it; a stage's latency, divided by the stages less one."""
 _SHARED, _ACROSS = 0.445, 0.275
-"""The power to which blocks that share a load relieve the L2 cache; by what part a factor's loads grow where
-each piece of 128 bytes is in two lines of it."""
+"""The exponent with which blocks that share a load relieve the L2 cache; the fraction by which a factor's
+loads grow if each 128-byte segment straddles two lines."""
 _NARROW_US = {16: 0.0, 8: 0.28, 4: 0.28, 2: 0.311}
-"""By bytes at whose multiples the product's rows begin: more for 8,192 results of an SM."""
+"""By alignment of the product's rows in bytes: extra per 8,192 results of an SM."""
 
 
 def _wgmma_us(
@@ -257,15 +257,15 @@ def _wgmma_us(
 ) -> float:
     """Modelled microseconds of `general/matmul_hopper`.
 
-    Fitted, after the fact, on an H200 to times of 1,490 random products with 25 to 29 of these tiles each. Of
-    636 others it is within 6 % near the best time, and the chosen tiles take 2 % longer than the best.
+    Fitted after the fact, on an H200, to times of 1,490 random products with 25 to 29 of these tiles each.
+    For 636 others, it is within 6 % near the best time, and the chosen tiles take 2 % longer than the best.
 
     Args:
         tile: the tile.
-        split: over how many blocks k is split.
+        split: the number of blocks that k is split over.
         sizes: M, N and K.
-        across: whether lines of each factor begin elsewhere than at multiples of 128 bytes.
-        rows: at multiples of how many bytes the product's rows begin.
+        across: of each factor, whether its lines are not aligned to 128 bytes.
+        rows: the alignment of the product's rows in bytes.
     """
     m, n, k = sizes
     us, settings, results = _WGMMA_US, tile.settings, tile.high * tile.wide / 8192
@@ -284,7 +284,7 @@ def _wgmma_us(
         on_sm * _SM_US * (a + b) / 384,
         waves * _LATENCY_US / (settings["STAGES"] - 1),
     )
-    work = steps * math.sqrt(math.sqrt(sum(max(0.0, one) ** 4 for one in bounds)))
+    work = steps * math.sqrt(math.sqrt(sum(max(0.0, bound) ** 4 for bound in bounds)))
     work *= 1 + _THROTTLED[0] * (2 * m * n * k > _MANY_FLOP)
     time = us["launch"] + waves * (us["wave"] + us["results"] * results) + work
     time += us["byte"] * 2 * (m * k + k * n + m * n) + us["cluster"] * (shared > 1)
@@ -301,9 +301,9 @@ def _time(
     slower: float,
     rows: int,
 ) -> float:
-    """Modelled microseconds: waves of blocks, with their steps of k, which take longer by a part `slower`.
+    """Modelled microseconds: waves of blocks with steps along k, which take longer by the fraction `slower`.
 
-    Rows of the product begin at multiples of `rows` bytes.
+    Rows of the product are aligned to `rows` bytes.
     """
     m, n, k = sizes
     results = tile.high * tile.wide / 8192
@@ -323,13 +323,13 @@ def _best(
     tiles: Sequence[Tile], k: int, arch: int, time: Callable[[Tile, int], float]
 ) -> tuple[float, Tile, int]:
     """The least modelled time, with its tile and split."""
-    found = [
-        (time(one, split), at, split)
-        for at, one in enumerate(tiles)
-        for split in (one.splits if arch == HOPPER else (1,))
-        if split <= max(1, ceil_div(k, one.deep))
+    timed = [
+        (time(tile, split), at, split)
+        for at, tile in enumerate(tiles)
+        for split in (tile.splits if arch == HOPPER else (1,))
+        if split <= max(1, ceil_div(k, tile.deep))
     ]
-    least, at, split = min(found)
+    least, at, split = min(timed)
     return least, tiles[at], split
 
 
@@ -358,7 +358,7 @@ def _tiles(
     a_rows: bool,
     across: tuple[bool, bool],
 ) -> Choice:
-    """The 16-bit kernel and its tile that should be done first."""
+    """The 16-bit kernel and tile with the least modelled time."""
     sizes, name = (m, n, k), "BF16" if kind == "bfloat16" else "FP16"
     row = load(2 * n)
     narrow = [4.0 * k * lines for lines, bytes_ in ((m, loads[0]), (n, loads[1])) if bytes_ < 16]
@@ -367,28 +367,28 @@ def _tiles(
         return _PAD_US + count * sum(narrow) * _PAD_BYTE_US if narrow else 0.0
 
     def mma(loads: tuple[int, int]) -> tuple[float, Tile, int]:
-        def time(one: Tile, split: int) -> float:
-            if 2 in loads:  # registers hold what is to be shifted
-                one = replace(one, per_sm=min(3, one.per_sm))
-            slower = _SLOWER[loads[0]] * one.high + _SLOWER[loads[1]] * one.wide
-            return _time(one, split, sizes, matrices, _MMA, slower / (one.high + one.wide), row)
+        def time(tile: Tile, split: int) -> float:
+            if 2 in loads:  # registers hold the elements to be shifted
+                tile = replace(tile, per_sm=min(3, tile.per_sm))
+            slower = _SLOWER[loads[0]] * tile.high + _SLOWER[loads[1]] * tile.wide
+            return _time(tile, split, sizes, matrices, _MMA, slower / (tile.high + tile.wide), row)
 
         return _best(MMA_TILES, k, arch, time)
 
     time, tile, split = mma(loads)
     best, launch = "general/matmul_mma", {"pads": 0}
     if narrow and pads and (matrices > 1 or arch != HOPPER):
-        other, other_tile, other_split = mma((16, 16))
-        if other + padding(matrices) < time:
-            time, tile, split = other + padding(matrices), other_tile, other_split
+        other_time, other_tile, other_split = mma((16, 16))
+        if other_time + padding(matrices) < time:
+            time, tile, split = other_time + padding(matrices), other_tile, other_split
             launch = {"pads": 1}
     if arch == HOPPER and matrices <= MOST_PRODUCTS:
-        tiles = [one for one in WGMMA_TILES if a_rows or not one.settings["TRANSPOSED"]]
-        other, other_tile, other_split = _best(
-            tiles, k, arch, lambda one, split: _wgmma_us(one, split, sizes, across, row)
+        tiles = [tile for tile in WGMMA_TILES if a_rows or not tile.settings["TRANSPOSED"]]
+        other_time, other_tile, other_split = _best(
+            tiles, k, arch, lambda tile, split: _wgmma_us(tile, split, sizes, across, row)
         )
-        if (other + padding(1)) * matrices < time:
-            time, tile, split = (other + padding(1)) * matrices, other_tile, other_split
+        if (other_time + padding(1)) * matrices < time:
+            time, tile, split = (other_time + padding(1)) * matrices, other_tile, other_split
             best = "general/matmul_hopper"
         lesson = padding(1) + _lesson_us(m, n, k)
         if plain and kind == "bfloat16" and (lesson * matrices < time or 2 * m * n * k > _MOST_FLOP):
@@ -398,11 +398,11 @@ def _tiles(
 
 
 def _tiles_fp32(m: int, n: int, k: int, rows: bool, arch: int) -> Choice:
-    """The FP32 kernel and its tile that should be done first."""
+    """The FP32 kernel and tile with the least modelled time."""
     whole = rows and n % 4 == 0
     slower, row = (0.0, 16) if whole else (_NARROW_B, 4)
     time, tile, split = _best(
-        FP32_TILES, k, arch, lambda one, split: _time(one, split, (m, n, k), 1, _FP32, slower, row)
+        FP32_TILES, k, arch, lambda tile, split: _time(tile, split, (m, n, k), 1, _FP32, slower, row)
     )
     why = _why("FP32", tile.high, tile.wide, split)
     choice = Choice("general/matmul_fp32", why, {**tile.settings, "SPLIT": split})
@@ -420,4 +420,4 @@ def _tiles_fp32(m: int, n: int, k: int, rows: bool, arch: int) -> Choice:
 
 def load(*bytes_: int) -> int:
     """The greatest of 16, 8, 4 and 2 that divides all of these."""
-    return next(size for size in (16, 8, 4, 2) if all(one % size == 0 for one in bytes_))
+    return next(size for size in (16, 8, 4, 2) if all(count % size == 0 for count in bytes_))

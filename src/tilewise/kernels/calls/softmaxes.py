@@ -1,7 +1,7 @@
 """Softmax along an axis.
 
-In: an array of any shape and strides. Out: its softmax, of the same type. Rows that fit registers are read
-once, longer ones by a cluster of blocks, and what no cluster holds is read twice.
+In: an array of any shape and strides. Out: its softmax, of the same type. A row that fits in registers,
+of a block or of a cluster for longer rows, is read once; even longer rows are read twice.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from tilewise.kernels.calls.launching import HOPPER, Choice, Step, capability, m
 from tilewise.kernels.calls.plans import planned
 
 SHARE = 32
-"""Elements that a thread holds in registers while its row is read once."""
+"""Elements per thread that stay in registers while a row is read once."""
 _LONG_SHARE, _LONG_THREADS = 64, 256
 _SHARE_BEFORE = 24
-"""Elements that each of 1,024 threads holds without spills, on GPUs without clusters."""
+"""Elements that each of 1,024 threads keeps in registers without spills, on GPUs without clusters."""
 _CLUSTERS_AT_ONCE = {2: 198, 4: 92, 8: 45}
-"""By blocks of a cluster: how many clusters an H100 runs at once, as the lesson has it."""
+"""By blocks per cluster: how many clusters an H100 runs at once, as in the lesson."""
 _SHORT = {4: ((64, 8), (256, 16), (1024, 28)), 8: ((64, 8), (256, 24))}
-"""By elements in 16 bytes: how many a thread holds of rows up to a length, as measured on an H200."""
+"""By elements in 16 bytes: elements per thread for rows up to a length, as measured on an H200."""
 _FEW, _FEW_ROWS = 1 << 21, 64
-"""Elements, and rows, below which threads are what is short."""
+"""Elements, and rows, below which there are too few threads."""
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
 def choose(
     columns: int, kind: str, *, rows: int = 1 << 20, aligned: bool = True, gapless: bool = True, arch: int
 ) -> Choice:
-    """Which kernel computes rows of a length.
+    """Choose the kernel for rows of a length.
 
     Args:
         columns: elements of a row.
         kind: their type.
-        rows: how many rows there are.
-        aligned: whether input and result begin at multiples of 16 bytes.
-        gapless: whether each row begins where the one before it ends.
+        rows: the number of rows.
+        aligned: whether input and result are aligned to 16 bytes.
+        gapless: whether each row begins where the previous one ends.
         arch: the compute capability, such as 90.
     """
     number, vector = C_TYPES[kind], 16 // _BYTES[kind]
@@ -91,10 +91,10 @@ def choose(
 
 
 def _shape(columns: int, rows: int, vector: int, arch: int, aligned: bool) -> dict[str, int]:
-    """How a row is spread over threads: fewer elements each where there are few rows.
+    """How a row is distributed over threads: fewer elements per thread if there are few rows.
 
-    Where input and result may begin differently behind multiples of 16 bytes, a warp has one row: its lanes
-    hand elements on.
+    If input and result may have different offsets from multiples of 16 bytes, a warp handles one row, and its
+    lanes exchange elements.
     """
     clusters = () if arch != HOPPER else (8,) if rows < _FEW_ROWS else (2, 4, 8)
     limit = SHARE if arch == HOPPER else _SHARE_BEFORE
@@ -125,42 +125,42 @@ def _shape(columns: int, rows: int, vector: int, arch: int, aligned: bool) -> di
 def softmax(x: Any, axis: int = -1, *, dtype: str | None = None, out: Any = None) -> Any:
     """Softmax along an axis, computed in FP32.
 
-    A row of minus infinity alone gives zeros. Where an element is NaN or plus infinity the result is NaN;
-    what the rest of that row holds then depends on the kernel. Other rows are not touched by it.
+    A row of only minus infinity gives zeros. If an element is NaN or plus infinity, its result is NaN, and
+    the rest of that row depends on the kernel. Other rows are not affected.
 
     Args:
         x: float32, bfloat16 or float16, of any shape and strides.
-        axis: the axis along which results add up to 1.
-        dtype: "bfloat16" where a uint16 array of NumPy or CuPy holds BF16.
+        axis: the axis along which results sum to 1.
+        dtype: "bfloat16" if a uint16 array of NumPy or CuPy holds BF16.
         out: a contiguous array of `x`'s shape and type to write to.
 
     Returns:
-        An array of the sort, shape and type of `x`.
+        An array of the library, shape and type of `x`.
 
     Raises:
         KernelError: an argument does not fit; nothing was written.
     """
-    given = taken("softmax", "x", x, dtype=dtype)
-    axes = len(given.shape)
+    tensor = taken("softmax", "x", x, dtype=dtype)
+    axes = len(tensor.shape)
     if not -axes <= axis < axes:
-        raise wrong("softmax", "x", f"has shape {given.shape} and no axis {axis}", "Name one that it has")
+        raise wrong("softmax", "x", f"has shape {tensor.shape} and no axis {axis}", "Name one that it has")
     apart("softmax", out, {"x": x})
-    made = result("softmax", given, given.shape, given.kind, out)
-    with at(given):
-        run("softmax", [] if 0 in given.shape else _steps(given, made, axis % axes))
-    return returned(made)
+    output = result("softmax", tensor, tensor.shape, tensor.kind, out)
+    with at(tensor):
+        run("softmax", [] if 0 in tensor.shape else _steps(tensor, output, axis % axes))
+    return returned(output)
 
 
-def _steps(given: Tensor, made: Tensor, axis: int) -> list[Step]:
+def _steps(tensor: Tensor, output: Tensor, axis: int) -> list[Step]:
     before: list[Step] = []
     after: list[Step] = []
-    rows_of, rows_to = given, made
-    last = len(given.shape) - 1
+    rows_of, rows_to = tensor, output
+    last = len(tensor.shape) - 1
     if axis != last:
-        order = (*(one for one in range(last + 1) if one != axis), axis)
-        rows_of = given.of(given.data.transpose(order))
-        view = made.of(made.data.transpose(order))
-        rows_to = made.of(workspace("softmax", given, view.shape, given.kind))
+        order = (*(other_axis for other_axis in range(last + 1) if other_axis != axis), axis)
+        rows_of = tensor.of(tensor.data.transpose(order))
+        view = output.of(output.data.transpose(order))
+        rows_to = output.of(workspace("softmax", tensor, view.shape, tensor.kind))
         after = packing("softmax", rows_to, view)
     extents, steps = merged(rows_of, keep=1)
     if len(extents) > 2 or (steps[-1] != 1 and extents[-1] > 1):
@@ -174,7 +174,7 @@ def _steps(given: Tensor, made: Tensor, axis: int) -> list[Step]:
         )
     aligned = rows_of.aligned() and rows_to.aligned()
     gapless = step == columns or rows == 1
-    choice = choose(columns, given.kind, rows=rows, aligned=aligned, gapless=gapless, arch=capability())
+    choice = choose(columns, tensor.kind, rows=rows, aligned=aligned, gapless=gapless, arch=capability())
     return [*before, _launch(choice, rows_of, rows_to, rows, columns, step), *after]
 
 
@@ -189,7 +189,7 @@ def _launch(choice: Choice, rows_of: Tensor, rows_to: Tensor, rows: int, columns
         shared = sizes["SLOTS"] * threads * sizes["SHARE"] * int(rows_of.data.itemsize)
         grid = min(_CLUSTERS_AT_ONCE[blocks], rows) * blocks
         return Step(choice.load(), (*arrays, rows, columns), grid, threads, shared)
-    shifts = [one.past() for one in (rows_of, rows_to)]
+    shifts = [tensor.past() for tensor in (rows_of, rows_to)]
     arguments = (*arrays, rows, columns, step, columns, *shifts)
     blocks, threads, team = (sizes[name] for name in ("BLOCKS", "THREADS", "TEAM"))
     vector = 16 // int(rows_of.data.itemsize)

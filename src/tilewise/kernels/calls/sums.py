@@ -1,7 +1,7 @@
 """The sum of an array.
 
-In: an array of any shape and strides. Out: its sum, an array without axes. A small array is added up by one
-block or one cluster in one launch; a large one takes two, in FP32 those of the lesson on reductions.
+In: an array of any shape and strides. Out: its sum, a 0-d array. One block or one cluster sums a small array
+in one launch; a large one takes two, in FP32 those of the lesson on reductions.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from tilewise.kernels.calls.launching import HOPPER, Choice, Step, capability, p
 from tilewise.kernels.calls.plans import planned
 
 LARGEST = 2**31 - 1
-"""Elements that the lesson's kernel counts."""
+"""Most elements that the lesson's kernel can count."""
 ONE_BLOCK, ONE_CLUSTER, BLOCKS_OF_CLUSTER = 32 << 10, 512 << 10, 8
-"""Bytes that one block, and one cluster of so many, adds up in less time than a second launch takes."""
+"""Bytes that one block, and one cluster of that size, sums faster than a second launch takes."""
 _BLOCKS, _PER_BLOCK = 1056, 4096
 _CHUNKS_PER_BLOCK = 2048
 
 
 def choose(kind: str, n: int, *, head: int = 0, arch: int = HOPPER) -> Choice:
-    """Which kernel adds up.
+    """Choose the kernel.
 
     Args:
         kind: the element type.
-        n: how many elements there are.
-        head: how many of them stand before the first multiple of 16 bytes.
+        n: the number of elements.
+        head: how many of them are before the first multiple of 16 bytes.
         arch: the compute capability, such as 90.
     """
     size, number = 4 if kind == "float32" else 2, C_TYPES[kind]
@@ -50,36 +50,38 @@ def sum_of(x: Any, *, dtype: str | None = None, out: Any = None) -> Any:
 
     Args:
         x: float32, bfloat16 or float16, of any shape and strides; without elements the sum is 0.
-        dtype: "bfloat16" where a uint16 array of NumPy or CuPy holds BF16.
-        out: an array without axes, of `x`'s type, to write to.
+        dtype: "bfloat16" if a uint16 array of NumPy or CuPy holds BF16.
+        out: a 0-d array of `x`'s type to write to.
 
     Returns:
-        An array without axes, of the sort and type of `x`.
+        A 0-d array of the library and type of `x`.
 
     Raises:
         KernelError: an argument does not fit; nothing was written.
     """
-    given = taken("sum", "x", x, dtype=dtype)
+    tensor = taken("sum", "x", x, dtype=dtype)
     apart("sum", out, {"x": x})
-    made = result("sum", given, (), given.kind, out)
-    with at(given):
-        run("sum", _steps(given, made))
-    return returned(made)
+    total = result("sum", tensor, (), tensor.kind, out)
+    with at(tensor):
+        run("sum", _steps(tensor, total))
+    return returned(total)
 
 
-def _steps(given: Tensor, made: Tensor) -> list[Step]:
+def _steps(tensor: Tensor, output: Tensor) -> list[Step]:
     steps: list[Step] = []
-    x = given
-    if not _gapless(given):
-        x, steps = packed("sum", given)
+    x = tensor
+    if not _gapless(tensor):
+        x, steps = packed("sum", tensor)
     elements = x.of(x.flat())
     n, size = int(elements.data.size), int(elements.data.itemsize)
-    head = next(few for few in range(16 // size) if few >= n or elements.of(elements.data[few:]).aligned())
-    choice = choose(given.kind, n, head=head, arch=capability())
-    total = made.data.reshape(1)
+    head = next(
+        count for count in range(16 // size) if count >= n or elements.of(elements.data[count:]).aligned()
+    )
+    choice = choose(tensor.kind, n, head=head, arch=capability())
+    total = output.data.reshape(1)
     if choice.lesson:
         blocks = min(_BLOCKS, ceil_div(n, _PER_BLOCK))
-        sums = workspace("sum", given, (blocks,), "float32")
+        sums = workspace("sum", tensor, (blocks,), "float32")
         first = Step(choice.load("sum_wide"), (elements.data, sums, n), blocks, 256)
         second = Step(published("sum_fp32", "add_up", LOADS=4), (sums, total, blocks), 1, 256)
         return [*steps, first, second]
@@ -88,18 +90,18 @@ def _steps(given: Tensor, made: Tensor) -> list[Step]:
         entry = choice.load("sum_cluster" if cluster > 1 else "sum_at_once")
         return [*steps, Step(entry, (elements.data, total, n, head), cluster, 512)]
     blocks = min(_BLOCKS // 2, ceil_div(n * size, 16 * _CHUNKS_PER_BLOCK))
-    sums = workspace("sum", given, (blocks,), "float32")
+    sums = workspace("sum", tensor, (blocks,), "float32")
     first = Step(choice.load("sum_blocks"), (elements.data, sums, n, head), blocks, 512)
     return [*steps, first, Step(choice.load("sum_up"), (sums, total, blocks), 1, 512)]
 
 
-def _gapless(given: Tensor) -> bool:
-    """Whether the elements fill their memory, in whatever order of axes."""
-    if 0 in given.shape:
-        return given.contiguous
+def _gapless(tensor: Tensor) -> bool:
+    """Whether there are no gaps between elements, in any order of axes."""
+    if 0 in tensor.shape:
+        return tensor.contiguous
     expected = 1
-    for step, extent in sorted(zip(given.steps, given.shape, strict=True)):
+    for step, extent in sorted(zip(tensor.steps, tensor.shape, strict=True)):
         if extent > 1 and step != expected:
             return False
         expected *= extent
-    return bool(np.prod(given.shape, dtype=object) == expected)
+    return bool(np.prod(tensor.shape, dtype=object) == expected)

@@ -1,7 +1,7 @@
 """The transpose of matrices.
 
-In: an array of two axes or more. Out: its last two exchanged, contiguous. Where 4 divides both, the lesson's
-kernel moves 16 bytes at a time; any other matrix goes through a padded tile.
+In: an array of two axes or more. Out: its last two swapped, contiguous. If 4 divides both, the lesson's
+kernel moves 16 bytes at a time; other matrices use a padded tile.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _MOST_TILES = 65_535
 
 
 def choose(rows: int, columns: int, itemsize: int, *, whole: bool, matrices: int = 1) -> Choice:
-    """Which kernel transposes matrices.
+    """Choose the kernel.
 
     Args:
         rows: of each matrix.
         columns: of each.
-        itemsize: bytes of an element.
-        whole: whether the array is contiguous and begins at a multiple of 16 bytes.
-        matrices: how many there are.
+        itemsize: bytes per element.
+        whole: whether the array is contiguous and aligned to 16 bytes.
+        matrices: their number.
     """
     if itemsize != 4:
         why = f"elements of {itemsize} bytes"
@@ -46,7 +46,7 @@ def choose(rows: int, columns: int, itemsize: int, *, whole: bool, matrices: int
 
 @planned
 def transpose(x: Any, *, out: Any = None) -> Any:
-    """The last two axes exchanged, in new contiguous memory.
+    """The last two axes swapped, in new contiguous memory.
 
     Args:
         x: two axes or more, elements of 1, 2, 4 or 8 bytes, any strides.
@@ -55,37 +55,37 @@ def transpose(x: Any, *, out: Any = None) -> Any:
     Raises:
         KernelError: an argument does not fit; nothing was written.
     """
-    given = taken("transpose", "x", x, kinds=())
-    if len(given.shape) < 2:
-        raise wrong("transpose", "x", f"has shape {given.shape}", "Pass an array of two axes or more")
+    tensor = taken("transpose", "x", x, kinds=())
+    if len(tensor.shape) < 2:
+        raise wrong("transpose", "x", f"has shape {tensor.shape}", "Pass an array of two axes or more")
     apart("transpose", out, {"x": x})
-    *leading, rows, columns = given.shape
-    made = result("transpose", given, (*leading, columns, rows), given.kind, out)
-    with at(given):
-        run("transpose", [] if 0 in given.shape else _steps(given, made))
-    return returned(made)
+    *leading, rows, columns = tensor.shape
+    output = result("transpose", tensor, (*leading, columns, rows), tensor.kind, out)
+    with at(tensor):
+        run("transpose", [] if 0 in tensor.shape else _steps(tensor, output))
+    return returned(output)
 
 
-def _steps(given: Tensor, made: Tensor) -> list[Step]:
-    extents, steps = merged(given, keep=2)
+def _steps(tensor: Tensor, output: Tensor) -> list[Step]:
+    extents, steps = merged(tensor, keep=2)
     before: list[Step] = []
     if len(extents) > 3:  # the matrices are not evenly apart
-        given, before = packed("transpose", given)
-        extents, steps = merged(given, keep=2)
+        tensor, before = packed("transpose", tensor)
+        extents, steps = merged(tensor, keep=2)
     *_, rows, columns = extents
     matrices, apart_by = (extents[0], steps[0]) if len(extents) == 3 else (1, 0)
-    whole = given.contiguous and given.aligned() and made.aligned()
-    choice = choose(rows, columns, int(given.data.itemsize), whole=whole, matrices=matrices)
+    whole = tensor.contiguous and tensor.aligned() and output.aligned()
+    choice = choose(rows, columns, int(tensor.data.itemsize), whole=whole, matrices=matrices)
     if choice.lesson:
         grid = (ceil_div(rows, 64), ceil_div(columns, 64))
-        floats = (one.data.reshape(-1).view(np.float32) for one in (given, made))
+        floats = (array.data.reshape(-1).view(np.float32) for array in (tensor, output))
         return [*before, Step(choice.load(), (*floats, rows, columns), grid, 256)]
     if max(rows, columns) >= 2**31 or matrices >= 2**31:
         raise KernelError(
             f"transpose: {matrices} matrices of {rows} x {columns}: a count does not fit 32 bits. "
             "Pass fewer rows or matrices at a time."
         )
-    word = np.dtype(f"uint{8 * given.data.itemsize}")
+    word = np.dtype(f"uint{8 * tensor.data.itemsize}")
     grid = (ceil_div(rows, 32) * ceil_div(columns, 32), min(matrices, _MOST_TILES))
-    arguments = (given.flat().view(word), made.data.reshape(-1).view(word), rows, columns)
+    arguments = (tensor.flat().view(word), output.data.reshape(-1).view(word), rows, columns)
     return [*before, Step(choice.load(), (*arguments, *steps[-2:], apart_by, matrices), grid, 256)]

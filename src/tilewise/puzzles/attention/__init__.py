@@ -1,1 +1,1 @@
-"""The puzzles of the part `attention`, one a module."""
+"""The puzzles of the part `attention`, one per module."""

@@ -1,1 +1,1 @@
-"""The puzzles of the part `kernels`, one a module."""
+"""The puzzles of the part `kernels`, one per module."""

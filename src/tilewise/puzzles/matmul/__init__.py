@@ -1,1 +1,1 @@
-"""The puzzles of the part `matmul`, one a module."""
+"""The puzzles of the part `matmul`, one per module."""

@@ -1,1 +1,1 @@
-"""The puzzles of the part `memory`, one a module."""
+"""The puzzles of the part `memory`, one per module."""

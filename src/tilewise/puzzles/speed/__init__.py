@@ -1,1 +1,1 @@
-"""The puzzles of the part `speed`, one a module."""
+"""The puzzles of the part `speed`, one per module."""
