@@ -125,7 +125,9 @@ def test_a_file_that_no_import_could_name_is_refused(tmp_path, name):
     file = tmp_path / "lessons" / "part" / f"{name}.py"
     file.parent.mkdir(parents=True)
     file.write_text("# ---\n# title: One\n# ---\n\n# %%\nx = 1\n")
-    with pytest.raises(LessonError, match=f'lessons/part/{name}.py:1: "{name}" is no name that Python can'):
+    with pytest.raises(
+        LessonError, match=f'lessons/part/{name}.py:1: "{name}" is not a name that Python can'
+    ):
         read(file, tmp_path)
 
 

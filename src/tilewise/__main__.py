@@ -26,7 +26,7 @@ def parser() -> argparse.ArgumentParser:
         "lessons",
         nargs="*",
         metavar="LESSON",
-        help="id or path of a lesson; every one where none is given",
+        help="id or path of a lesson; all if none is given",
     )
     record.add_argument(
         "--pending",
@@ -34,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
         help="without a GPU: renew keys and labels, and list what has no current record",
     )
     record.add_argument("--counters", action="store_true", help="also count with Nsight Compute")
-    record.add_argument("--force", action="store_true", help="record anew what is current")
+    record.add_argument("--force", action="store_true", help="also record what is current")
     record.add_argument(
         "--rounds",
         type=int,

@@ -85,7 +85,7 @@ def test_without_records_the_kernel_is_still_named(monkeypatch):
     monkeypatch.setattr(explaining, "_archive", lambda: None)
     found = kernels.explain("softmax", (4, 1000))
     assert (found.bound, found.timed) == (None, None)
-    assert "unknown, for want of records" in str(found)
+    assert "unknown, because there are no records" in str(found)
 
 
 @pytest.mark.parametrize(

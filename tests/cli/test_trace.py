@@ -65,7 +65,7 @@ def test_a_hazard_in_a_header_is_named_with_the_header(file, capsys):
     ("given", "said"),
     [
         (["none.cu", "--grid", "1", "--block", "1"], "none.cu: there is no such file."),
-        (["scale.cu", *arguments(1), "--define", "2=1"], '"2=1" is no macro. Write --define NAME=VALUE.'),
+        (["scale.cu", *arguments(1), "--define", "2=1"], '"2=1" is not a macro. Write --define NAME=VALUE.'),
         (["scale.cu", *arguments(1, "none.npy")], "x: none.npy cannot be read"),
         (["scale.cu", *arguments(100), "--max-steps", "3"], "still running after 3 warp instructions"),
         (["scale.cu", "--grid", "1", "--block", "1"], "there is no x. Add --arg x=f32[1024]."),
@@ -74,7 +74,7 @@ def test_a_hazard_in_a_header_is_named_with_the_header(file, capsys):
         (["scale.cu", *arguments("many")], 'n: "many" is neither a number nor an array.'),
         (["scale.cu", *arguments(1), "--grid", "wide"], '"wide" is no grid. Write --grid 4 or --grid 4,2,1.'),
         (["scale.cu", *arguments(1), "--arg", "x=f32[9]"], "x is given twice."),
-        (["scale.cu", *arguments(1), "--arg", "x"], '"x" is no argument. Write NAME=VALUE'),
+        (["scale.cu", *arguments(1), "--arg", "x"], '"x" is not an argument. Write NAME=VALUE'),
         (["scale.cu", "--grid", "1", "--block", "1", "--arg", "yy=1"], "Did you mean y?"),
         (["scale.cu", *arguments(1), "--grid", "0"], "grid"),
         (["scale.cu", *arguments(1), "--block", "1025"], "1025"),
@@ -128,9 +128,9 @@ def test_scalars_are_read(text, number):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("f32[0]", r'"\[0\]" is no shape'),
-        ("f32[]", "is no shape"),
-        ("f32[2,,3]", "is no shape"),
+        ("f32[0]", r'"\[0\]" is not a shape'),
+        ("f32[]", "is not a shape"),
+        ("f32[2,,3]", "is not a shape"),
         ("ramp:f32[2]", 'nothing fills an array by "ramp". Known: random, arange'),
         ("f64[100000,100000]", "is more than a gigabyte"),
         ("", "is neither a number nor an array"),

@@ -112,7 +112,7 @@ def scale_pseudocode(x, y, factor):
 
 
 def test_what_is_passed_must_be_of_the_front_ends_kind():
-    with pytest.raises(LessonError, match=r'"Numbra" is no front end that it knows.*"Numba"'):
+    with pytest.raises(LessonError, match=r'"Numbra" is not a front end that it knows.*"Numba"'):
         agree(scale_pseudocode, SCALE, CASES, by="Numbra")
     if not isinstance(cuda, Absent):
         with pytest.raises(LessonError, match="function is no kernel of Numba's"):

@@ -76,7 +76,7 @@ def _server(assets: Path, port: int | None, text: str | None, name: str) -> Play
                 raise LessonError(
                     "tilewise play",
                     0,
-                    f"port {candidate} cannot be had: {error.strerror}.",
+                    f"port {candidate} cannot be used: {error.strerror}.",
                     "Name another with --port, or none.",
                 ) from None
     raise AssertionError("the last port is tried or refused")

@@ -124,7 +124,7 @@ def _macros(file: str, defines: Sequence[str]) -> dict[str, str]:
     for define in defines:
         name, _, value = define.partition("=")
         if not name.isidentifier():
-            raise LessonError(file, 0, f'"{define}" is no macro.', "Write --define NAME=VALUE.")
+            raise LessonError(file, 0, f'"{define}" is not a macro.', "Write --define NAME=VALUE.")
         macros[name] = value
     return macros
 
@@ -240,7 +240,7 @@ def _figure(run: Any, launch: Launch) -> tuple[Figure | None, str]:
                 again,
                 title=f"{run.title}, step by step",
                 caption=(
-                    "Warps that do the same stand in one step; what barriers order stays in order. "
+                    "Warps that do the same share a step; barriers keep their order. "
                     "Hardware may order the rest otherwise."
                 ),
             )

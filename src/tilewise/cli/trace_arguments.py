@@ -51,7 +51,9 @@ def named(file: str, texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not name:
-            raise LessonError(file, 0, f'"{text}" is no argument.', "Write NAME=VALUE, as in x=f32[1024].")
+            raise LessonError(
+                file, 0, f'"{text}" is not an argument.', "Write NAME=VALUE, as in x=f32[1024]."
+            )
         if name in arguments:
             raise LessonError(file, 0, f"{name} is given twice.", "Give each parameter once.")
         arguments[name] = value
@@ -160,7 +162,7 @@ def _array(file: str, name: str, match: re.Match[str]) -> Recipe | np.ndarray[An
         raise LessonError(
             file,
             0,
-            f'{name}: "[{match["shape"]}]" is no shape.',
+            f'{name}: "[{match["shape"]}]" is not a shape.',
             "Write whole numbers from 1, as in f32[32,32].",
         )
     shape, dtype = tuple(int(size) for size in sizes), np.dtype(TYPES[kind])

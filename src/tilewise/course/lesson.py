@@ -77,6 +77,6 @@ def read(file: Path, root: Path) -> Lesson:
     path = (file.parent.resolve() / file.name).relative_to(root.resolve()).as_posix()
     lesson_id = path.removeprefix("lessons/").removesuffix(".py")
     if wrong := next((name for name in lesson_id.split("/") if not _NAME.fullmatch(name)), None):
-        message = f'"{wrong}" is no name that Python can import.'
+        message = f'"{wrong}" is not a name that Python can import.'
         raise LessonError(path, 1, message, "Name it with letters, digits and _, a letter first.")
     return parse(decode(file.read_bytes(), path), path, lesson_id)

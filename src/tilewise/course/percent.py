@@ -37,7 +37,7 @@ def parse_cells(lines: Sequence[str], skip: int, path: str) -> tuple[Cell, ...]:
     for at in range(skip, starts[0] if starts else len(lines)):
         if lines[at].strip():
             repair = 'Put a line "# %%" (code) or "# %% [markdown]" (prose) above it.'
-            raise LessonError(path, at + 1, "this stands in no cell.", repair)
+            raise LessonError(path, at + 1, "this is in no cell.", repair)
     ends = [*starts[1:], len(lines)][: len(starts)]
     return tuple(_cell(lines, start, end, path) for start, end in zip(starts, ends, strict=True))
 
@@ -57,7 +57,7 @@ def _tree(lines: Sequence[str], path: str) -> ast.Module:
         shown = lines[line - 1].strip() if 0 < line <= len(lines) else ""
         shown = shown if len(shown) <= 80 else f"{shown[:80]} …"
         repair = f"It reads: {shown}" if shown else ""
-        raise LessonError(path, line, f"the code is no valid Python: {error.msg}.", repair) from None
+        raise LessonError(path, line, f"the code is not valid Python: {error.msg}.", repair) from None
     except (ValueError, RecursionError, MemoryError):
         sources = [(at, line) for at, line in enumerate(lines, start=1) if not line.startswith("#")]
         at = max(sources, key=lambda entry: len(entry[1]))[0] if sources else 1

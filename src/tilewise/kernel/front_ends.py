@@ -60,7 +60,7 @@ def check_front_end(by: str, implementation: Any, kernel: Kernel) -> None:
     path, line = kernel.origin
     title = f'agree(..., kernel "{kernel.name}", by="{by}")'
     if by not in FRONT_ENDS:
-        message = f'{title}: "{by}" is no front end that it knows.'
+        message = f'{title}: "{by}" is not a front end that it knows.'
         raise LessonError(path, line, message, nearest(by, FRONT_ENDS))
     if by == "Numba" and not is_numba_kernel(implementation):
         message = f"{title}: {type(implementation).__name__} is no kernel of Numba's."

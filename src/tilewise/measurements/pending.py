@@ -79,7 +79,7 @@ def read_pending(archive: Archive) -> dict[str, Entry]:
     """
     path = pending_path(archive)
     form = {"schema": SCHEMA, "kind": "pending"}
-    again = f"Write it anew: {COMMAND}"
+    again = f"Write it again: {COMMAND}"
     try:
         body = read_sealed(path, archive.shown(path), "list", form, again)
         return {name: Entry(**entry) for name, entry in body["pending"].items()}

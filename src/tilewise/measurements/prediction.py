@@ -101,7 +101,7 @@ def read_prediction(path: Path, shown: str | None = None) -> Prediction:
     Raises:
         RecordError: invalid JSON, another format, or a wrong checksum.
     """
-    again = "Take the file back as it was committed: a prediction is made once, beforehand."
+    again = "Restore the file as it was committed: a prediction is made once, beforehand."
     form = {"schema": SCHEMA, "kind": "prediction"}
     body = read_sealed(path, shown or path.as_posix(), "prediction", form, again)
     rows = tuple(PredictedRow(**row) for row in body["rows"])

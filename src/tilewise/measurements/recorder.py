@@ -136,7 +136,7 @@ class Recorder:
         try:
             record = read_record(path) if path.is_file() else None
         except RecordError as error:
-            self.progress(f"{error} It is recorded anew.")
+            self.progress(f"{error} It is recorded again.")
             return None
         if record is None or staleness(experiment, record) is not None:
             return None
@@ -148,7 +148,7 @@ class Recorder:
         try:
             record = read_text_record(path, self.archive.shown(path)) if path.is_file() else None
         except RecordError as error:
-            self.progress(f"{error} It is recorded anew.")
+            self.progress(f"{error} It is recorded again.")
             return False
         return record is not None and text_holds(record, cell.source, self.lesson.code_before(cell))
 

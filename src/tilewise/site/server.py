@@ -63,7 +63,9 @@ def requires_port(host: str, port: int) -> None:
             probe.bind((str(host), port))
         except OSError as error:
             in_use = error.errno == errno.EADDRINUSE
-            why = "is in use, perhaps by another make serve" if in_use else f"cannot be had: {error.strerror}"
+            why = (
+                "is in use, perhaps by another make serve" if in_use else f"cannot be used: {error.strerror}"
+            )
             raise PluginError(
                 f"{host}:{port} {why}. Stop what uses it, or name another port: make serve PORT={port + 1}"
             ) from None

@@ -292,7 +292,7 @@ def _check_repeatable(job: Job, cell: CodeCell, outputs: Sequence[Output]) -> No
         match = _ADDRESS.search(output.content) if isinstance(output, Text) else None
         if match is not None:
             name = re.sub(r"0x[0-9a-f]+", "0x…", match[0])
-            message = f"the cell prints {name}, an address that is another one in every run."
+            message = f"the cell prints {name}, an address that changes with every run."
             raise LessonError(job.path, cell.line, message, "Print what a reader should see of it.")
 
 

@@ -32,7 +32,7 @@ def _faults(course: Course) -> list[LessonError]:
             LessonError(
                 first.path,
                 first.header.line("needs"),
-                f"the needs go in a circle: {' → '.join([*circle, circle[0]])}.",
+                f"the needs form a circle: {' → '.join([*circle, circle[0]])}.",
                 "Take one of them out.",
             )
         ]

@@ -257,7 +257,7 @@ def apart(call: str, out: Any, inputs: Mapping[str, Any]) -> None:
     for name, value in inputs.items():
         first, last = _span(call, name, value)
         if begin < last and first < end:
-            raise wrong(call, "out", f'shares memory with "{name}"', "Pass another array, or leave out= away")
+            raise wrong(call, "out", f'shares memory with "{name}"', "Pass another array, or omit out=")
 
 
 def workspace(call: str, like: Tensor, shape: Sequence[int], kind: str) -> Any:

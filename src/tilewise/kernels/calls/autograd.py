@@ -42,7 +42,7 @@ def scaled_dot_product_attention(
     call = "scaled_dot_product_attention"
     if attn_mask is not None or dropout_p:
         what = "attn_mask" if attn_mask is not None else "dropout_p"
-        raise KernelError(f"{call}: {what} is given. Leave it away, or call PyTorch's own function.")
+        raise KernelError(f"{call}: {what} is given. Omit it, or call PyTorch's own function.")
     if not enable_gqa and query.shape[-3:-2] != key.shape[-3:-2]:
         raise KernelError(
             f"{call}: query has {query.shape[-3]} heads and key {key.shape[-3]}. Pass enable_gqa=True."

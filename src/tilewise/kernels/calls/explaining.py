@@ -111,7 +111,7 @@ class Explanation:
             "why": choice.why,
             "settings": settings or "none",
             "lesson": choice.lesson or "none: it takes what no lesson's kernel does",
-            "bound": "unknown, for want of records"
+            "bound": "unknown, because there are no records"
             if least is None
             else f"{least.time_us:,.1f} us by {least.limited_by}, on {self.machine}",
             "recorded": "no time of this kernel"

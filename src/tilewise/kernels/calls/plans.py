@@ -197,7 +197,7 @@ class Plan:
     def _where(recording: Recorder, array: Any) -> tuple[int, int]:
         place = recording.place(array)
         if place is None:
-            raise LookupError("a launch takes memory that no one has told of")
+            raise LookupError("a launch uses memory that the plan doesn't know")
         return place
 
     def run(self, values: Sequence[Any]) -> Any:

@@ -164,7 +164,7 @@ class Memory:
         return [name for name, value in zip(self.names, self.arrays, strict=False) if value is None]
 
     def begins(self, number: int) -> int:
-        """How many bytes past a multiple of 16 an argument begins; 0 if it is no argument."""
+        """How many bytes past a multiple of 16 an argument begins; 0 if it is not an argument."""
         return int(self.table[number].skew) if 0 <= number < len(self.arrays) else 0
 
     def before(self, number: int) -> int:

@@ -31,10 +31,12 @@ def answer(request: Any) -> dict[str, Any]:
         )
     except ToolchainError as error:
         return _refused(
-            str(error) if "not installed" in str(error) else "The compiler broke off at this text."
+            str(error)
+            if "not installed" in str(error)
+            else "The compiler stopped while compiling this kernel."
         )
     except (MemoryError, RecursionError, OSError):
-        return _refused("The compiler broke off at this text.")
+        return _refused("The compiler stopped while compiling this kernel.")
     except Exception as error:
         return _refused(f"This text could not be compiled: {type(error).__name__}.")
     return result

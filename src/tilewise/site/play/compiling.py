@@ -97,7 +97,7 @@ class Compiler:
             answer = ""
         if not answer:
             self.close()
-            return _failed("The compiler broke off at this text.")
+            return _failed("The compiler stopped while compiling this kernel.")
         result: dict[str, Any] = json.loads(answer)
         return result
 

@@ -91,7 +91,7 @@ class CompileRequests:
         try:
             request = _checked(json.loads(read(int(headers["content-length"]))))
         except (ValueError, RecursionError) as error:
-            return _refused(400, str(error) if type(error) is ValueError else "The request is no JSON.")
+            return _refused(400, str(error) if type(error) is ValueError else "The request is not JSON.")
         result = self._compiler.compile(request)
         if result is None:
             return _refused(503, "Another text is being compiled. Try again.")
@@ -110,7 +110,7 @@ def _checked(request: Any) -> dict[str, Any]:
     if len(text) > MOST_LETTERS:
         raise ValueError(f"The text is too long: at most {MOST_LETTERS:,} letters are compiled.")
     if "\0" in text or any(0xD800 <= ord(letter) < 0xE000 for letter in text):
-        raise ValueError("The text holds signs that are no letters.")
+        raise ValueError("The text contains NUL or a lone surrogate.")
     defines, options = request.get("defines") or {}, request.get("options") or []
     if not isinstance(defines, dict) or len(defines) > _DEFINES:
         raise ValueError("The macros are no object of names and values.")

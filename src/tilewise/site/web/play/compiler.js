@@ -54,7 +54,7 @@ class InPage {
       };
       this.worker.onerror = (event) => {
         reject(new Error(event.message));
-        this.end("The compiler broke off at this text.");
+        this.end("The compiler stopped while compiling this kernel.");
       };
     });
     this.begun.catch((error) => {
