@@ -768,6 +768,7 @@ def torch_matmul(arrays):
     return lambda: torch.matmul(A, B, out=C) is None
 
 
+PLAIN_WAVEFRONTS = 4 * 32 * 4 * 8 + 32768 // 128  # 32 ldmatrix per warp at 8 x 4 wavefronts; stores of 32 KiB
 products = measure(
     "matrix_products",
     variants={label: launched(label) for label in VARIANTS},
@@ -788,12 +789,13 @@ products = measure(
         over="through shared memory",
         at={"n": 4096},
         between=(1.0, 10.0),
-        models={"the banks": COSTS["through shared memory"]["banks"] / TENSOR_CYCLES},
+        models={"the banks": PLAIN_WAVEFRONTS / TENSOR_CYCLES},
         because="The model leaves out all waiting: for the slab, for the barrier and for the last fragment.",
     ),
 )
 
 # %% fold="Code of the figure"
+check(PLAIN_WAVEFRONTS, COSTS["through shared memory"]["banks"], name="wavefronts by formula and by count")
 RATES = {label: 2 * n**3 / us / 1e6 for (label, n), us in medians_us(products, "n").items() if n == 4096}
 if complete(RATES):
     assert RATES["three stages"] / RATES["swizzled"] > RATES["swizzled"] / RATES["through shared memory"], (
