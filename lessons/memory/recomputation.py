@@ -672,7 +672,7 @@ publish(
 )
 show(
     Table(
-        ["version", "values counted", "sigmoids", "predicted [µs]", "recorded [µs]", "GB/s"],
+        ["version", "values", "sigmoids", "predicted [µs]", "recorded [µs]"],
         [
             [
                 label,
@@ -680,7 +680,6 @@ show(
                 sum(sigmoids for _, sigmoids in values_moved(label, 3)),
                 predicted_ps(label, 3) * LARGE / 1e6,
                 TOOK[label],
-                round(4 * COUNTS[label] * LARGE / TOOK[label] / 1e3, 1),
             ]
             for label in LAUNCHES
         ],
